@@ -92,12 +92,13 @@ func (h *Hub) moveTarget(j *job, from, name string) (NodeInfo, error) {
 	return NodeInfo{}, fmt.Errorf("there is no node %s: `skep nodes` lists them", name)
 }
 
-// leave moves a job to another node that has room, if there is one.
-func (j *job) leave() {
+// leave moves a job to another node that has room, if there is one: for the owner of its node, or
+// because that is drained.
+func (j *job) leave(owner bool) {
 	from := j.info().nodeID
 	for _, n := range j.hub.movers(j.req.On) {
 		if n.ID != from && n.Free > 0 {
-			j.happen(func(now time.Time) []move.Action { return j.machine.Leave(now, n.ID) })
+			j.happen(func(now time.Time) []move.Action { return j.machine.Leave(now, n.ID, owner) })
 			return
 		}
 	}
@@ -110,7 +111,7 @@ func (h *Hub) leaveNode(id string) {
 	h.mu.Unlock()
 	for _, j := range jobs {
 		if j.info().nodeID == id {
-			j.leave()
+			j.leave(false)
 		}
 	}
 }

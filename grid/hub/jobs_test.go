@@ -6,9 +6,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -98,5 +101,74 @@ func TestImageOfEndedProgram(t *testing.T) {
 	r.save(1, "others")
 	if r.pinned("registers") || r.pinned("others") {
 		t.Errorf("the checkpoint is kept: %t, the late image: %t", r.pinned("registers"), r.pinned("others"))
+	}
+}
+
+// readEnd takes what a job tells its command line, until the job has ended.
+func readEnd(c net.Conn) <-chan string {
+	end := make(chan string, 1)
+	go func() {
+		buf := make([]byte, proto.ExecFrameMax)
+		for {
+			kind, p, err := proto.ReadExec(c, buf)
+			if err != nil || kind >= proto.ExecExit && kind <= proto.ExecGone {
+				end <- fmt.Sprint(kind, " ", string(p), err)
+				return
+			}
+		}
+	}()
+	return end
+}
+
+// A program whose image the node or the hub refuses does not stay on a computer that its owner
+// needs: its user gets the reason, or it goes on from its checkpoint.
+func TestRefusedImageLeavesOwner(t *testing.T) {
+	for _, byHub := range []bool{false, true} {
+		for _, saved := range []bool{false, true} {
+			r := newJobRig(t, "registers")
+			client, theirs := net.Pipe()
+			end := readEnd(theirs)
+			r.job.client = client
+			if !saved {
+				r.job.machine, _ = move.New(time.Now(), move.DefaultRules, "a")
+				r.job.machine.Ready(time.Now(), 1)
+				r.job.machine.Started(time.Now(), 1)
+			}
+			node, agent := net.Pipe()
+			r.leg.conn = node
+			other := &leg{job: r.job, number: 2, node: "b"}
+			r.job.legs[2] = other
+			r.job.machine.Leave(time.Now(), "b", true)
+			serial := int(r.job.machine.Ready(time.Now(), 2)[0].Serial)
+			go io.Copy(io.Discard, agent)
+			if byHub {
+				r.leg.takeImage([]byte("part"))
+				r.leg.image.CloseWithError(errors.New("no space left"))
+				b, _ := json.Marshal(proto.ExecImageEnd{Serial: serial})
+				r.leg.take(proto.ExecSaved, b)
+			} else {
+				b, _ := json.Marshal(proto.ExecWhy{Serial: serial, Text: "descriptor 3 is a socket"})
+				r.leg.take(proto.ExecUnsaved, b)
+			}
+			if !r.leg.dead {
+				t.Errorf("by the hub: %t, with a checkpoint: %t: its process goes on", byHub, saved)
+			}
+			state, number, _ := r.job.machine.State()
+			if saved {
+				if state != move.Starting || number != 2 || other.dead {
+					t.Errorf("by the hub: %t: it is %v, leg %d", byHub, state, number)
+				}
+				continue
+			}
+			want := "the owner of its node needs the computer, and it cannot be saved now: descriptor 3 is a socket"
+			if byHub {
+				want = "the owner of its node needs the computer, and it cannot be saved now: the hub cannot store it: no space left"
+			}
+			if state != move.Ended {
+				t.Errorf("by the hub: %t: it is %v", byHub, state)
+			} else if got := <-end; !strings.Contains(got, want) {
+				t.Errorf("by the hub: %t: its user got %q", byHub, got)
+			}
+		}
 	}
 }

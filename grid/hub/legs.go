@@ -159,7 +159,7 @@ func (l *leg) take(kind proto.ExecType, p []byte) error {
 			return j.machine.NotSaved(now, l.number, move.Serial(v.Serial), truncateText(v.Text))
 		})
 	case proto.ExecLeave:
-		go j.leave()
+		go j.leave(true)
 	case proto.ExecExit, proto.ExecFailed, proto.ExecRefused:
 		j.happen(func(now time.Time) []move.Action { return l.ended(now, kind, bytes.Clone(p)) })
 	default:

@@ -89,6 +89,8 @@ type Job struct {
 
 	serial Serial
 	asked  bool   // by a user, who waits for Answer
+	leaves bool   // nobody asked: its node is drained
+	owner  bool   // nobody asked: the owner of its node needs the computer
 	image  string // the last checkpoint
 	begun  bool   // leg was told to start
 	saved  time.Time
@@ -131,18 +133,21 @@ func (j *Job) Move(now time.Time, to string) []Action {
 		return []Action{{Do: Answer, Text: "it runs there"}}
 	}
 	j.last++
+	j.leaves, j.owner = false, false
 	j.state, j.asked, j.target, j.to, j.due = Asking, true, j.last, to, now.Add(j.rules.Ready)
 	return []Action{{Do: Open, Leg: j.target, Node: to}}
 }
 
-// Leave moves a program without a user's request, if it runs: its node's owner needs the
-// computer, or the node is drained.
-func (j *Job) Leave(now time.Time, to string) []Action {
+// Leave moves a program without a user's request, if it runs: the owner of its node needs the
+// computer, or the node is drained. A program that cannot be saved stays on a node that is
+// drained. The owner's computer becomes free: such a program goes on from its last checkpoint at
+// the target, or ends.
+func (j *Job) Leave(now time.Time, to string, owner bool) []Action {
 	if j.state != Running || to == j.node {
 		return nil
 	}
 	list := j.Move(now, to)
-	j.asked = false
+	j.asked, j.leaves, j.owner = false, !owner, owner
 	return list
 }
 
@@ -264,8 +269,16 @@ func (j *Job) Saved(now time.Time, leg Leg, serial Serial, image string) []Actio
 		return append(list, j.answer("")...)
 	}
 	list = append(list, Action{Do: Kill, Leg: j.leg})
+	j.avoidOwner()
 	j.leg, j.node, j.target, j.state = j.target, j.to, 0, Starting
 	return append(list, j.start(now)...)
+}
+
+// avoidOwner keeps a program from going back to the computer that it leaves for the owner.
+func (j *Job) avoidOwner() {
+	if j.owner {
+		j.failed[j.node] = true
+	}
 }
 
 // NotSaved says why a leg was not saved. It goes on.
@@ -276,8 +289,15 @@ func (j *Job) NotSaved(now time.Time, leg Leg, serial Serial, why string) []Acti
 	why = "it cannot be saved now: " + why
 	switch j.state {
 	case Freezing:
+		if j.owner {
+			return j.yield(now, why)
+		}
 		list := []Action{{Do: Kill, Leg: j.target}}
 		j.state, j.target = Running, 0
+		if j.leaves && j.told != why {
+			j.told = why
+			list = append(list, Action{Do: Tell, Text: "its node is drained, but it stays: " + why})
+		}
 		return append(list, j.answer(why)...)
 	case Saving:
 		j.state, j.saved = Running, now // try again after a while
@@ -290,6 +310,11 @@ func (j *Job) NotSaved(now time.Time, leg Leg, serial Serial, why string) []Acti
 		}
 	}
 	return nil
+}
+
+// yield ends the leg whose node's owner needs the computer, and which gives no image.
+func (j *Job) yield(now time.Time, why string) []Action {
+	return j.Lost(now, j.leg, "the owner of its node needs the computer, and "+why)
 }
 
 // Exited says that a leg ended by itself.
@@ -317,6 +342,7 @@ func (j *Job) Lost(now time.Time, leg Leg, why string) []Action {
 	}
 	list := []Action{{Do: Drop}, {Do: Kill, Leg: leg}}
 	if j.state == Freezing { // the target is ready
+		j.avoidOwner()
 		j.leg, j.node, j.target, j.state = j.target, j.to, 0, Starting
 		list = append(list, Action{Do: Tell, Text: why + "; it goes on from its last checkpoint"})
 		return append(list, j.start(now)...)
@@ -361,6 +387,8 @@ func (j *Job) Tick(now time.Time) []Action {
 		return j.freeze(now, Saving)
 	case j.state == Asking && late:
 		return j.abandon(now, "the target did not answer in time")
+	case j.state == Freezing && late && j.owner:
+		return j.yield(now, "it was not saved in time")
 	case j.state == Freezing && late:
 		return j.abandon(now, "it was not saved in time")
 	case j.state == Saving && late:

@@ -226,7 +226,7 @@ func (w *world) step(faults int) {
 		w.do(w.job.Move(w.now, fmt.Sprint("node", w.rand.IntN(4))))
 	}
 	if w.rand.IntN(60) == 0 {
-		w.do(w.job.Leave(w.now, fmt.Sprint("node", w.rand.IntN(4))))
+		w.do(w.job.Leave(w.now, fmt.Sprint("node", w.rand.IntN(4)), w.rand.IntN(2) == 0))
 	}
 	if w.rand.IntN(40) == 0 {
 		w.do(w.job.Checkpoint(w.now))
@@ -303,8 +303,53 @@ func TestSeeds(t *testing.T) {
 func TestNoFaults(t *testing.T) {
 	for seed := range uint64(100) {
 		w := play(t, seed, time.Duration(seed%2)*time.Second, 0)
-		if w.why != "" && !strings.Contains(w.why, "avx2") {
+		if w.why != "" && !strings.Contains(w.why, "avx2") && (w.job.Holds() || !strings.Contains(w.why, "the owner of its node")) {
 			w.fail("it ended: %s", w.why)
+		}
+	}
+}
+
+// A program that gives no image leaves the owner's computer all the same, and does not come back.
+func TestOwnerNeedsComputer(t *testing.T) {
+	now := time.Unix(0, 0)
+	for _, refuse := range []func(j *Job) []Action{
+		func(j *Job) []Action { return j.NotSaved(now, 1, j.serial, "it has a socket") },
+		func(j *Job) []Action { return j.Tick(now.Add(time.Hour)) },
+	} {
+		for _, c := range []struct {
+			owner, saved bool
+			state        State
+		}{{true, false, Ended}, {true, true, Starting}, {false, false, Running}, {false, true, Running}} {
+			r := DefaultRules
+			if c.saved {
+				r.Every = 24 * time.Hour
+			}
+			j, _ := New(now, r, "home")
+			j.Ready(now, 1)
+			j.Started(now, 1)
+			if c.saved {
+				j.Checkpoint(now)
+				j.Saved(now, 1, j.serial, "image")
+			}
+			j.Leave(now, "other", c.owner)
+			j.Ready(now, 2)
+			list := refuse(j)
+			state, leg, _ := j.State()
+			killed := slices.ContainsFunc(list, func(a Action) bool { return a.Do == Kill && a.Leg == 1 })
+			told := slices.ContainsFunc(list, func(a Action) bool { return (a.Do == End || a.Do == Tell) && a.Text != "" })
+			if state != c.state || killed != c.owner || c.owner && !told {
+				t.Errorf("%+v: it is %v; its process was killed: %t; %+v", c, state, killed, list)
+			}
+			if c.state != Starting {
+				continue
+			}
+			if leg != 2 {
+				t.Errorf("leg %d counts", leg)
+			}
+			list = j.Refused(now, 2, "a file has changed")
+			if i := slices.IndexFunc(list, func(a Action) bool { return a.Do == Find }); i < 0 || !list[i].Not["home"] {
+				t.Errorf("it may go back to its owner's computer: %+v", list)
+			}
 		}
 	}
 }
