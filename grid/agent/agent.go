@@ -41,7 +41,7 @@ type Config struct {
 	Bee     string   // bee's path: required on Windows, where empty is "beside this program"; on Linux empty runs workers natively
 	Cache   uint64   // most bytes of blobs, 0: 8 GiB
 	Log     func(format string, args ...any)
-	Status  func(text string) // called with the lines of the log that say what the agent does now, or nil
+	Status  func(text string) // called with what the agent does now, or nil
 	Alive   func()            // called every few seconds and at each try to connect, or nil
 	Guard   []string          // command of the guard, empty: this program with "guard"
 	// Leave is closed, or receives a value, when Run has to return ErrLeft as soon as no
@@ -85,7 +85,8 @@ type Agent struct {
 	began      time.Time
 	boot       string
 
-	connected bool // at least once, to the hub that it joined
+	connected bool            // at least once, to the hub that it joined
+	away      map[string]bool // why there is no connection, as far as it is logged
 	store     store
 	areas     areas // of users with accounts
 	pool      *pool
@@ -144,7 +145,7 @@ func newAgent(c Config) (*Agent, error) {
 	if c.Slots <= 0 {
 		c.Slots = runtime.NumCPU()
 	}
-	a := &Agent{config: c, guard: c.Guard, pool: newPool(c.Slots), began: time.Now(),
+	a := &Agent{config: c, guard: c.Guard, pool: newPool(c.Slots), began: time.Now(), away: map[string]bool{},
 		muteLimit: proto.WorkerMute, startLimit: time.Minute, boot: fmt.Sprintf("%016x", newNonce()),
 		leases: map[uint64]*lease{}, execs: map[string]context.CancelFunc{},
 		programs: memories{fits: uapi.CheckStatic}}

@@ -10,7 +10,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
-	"fmt"
 	"math/big"
 	"os"
 	"path/filepath"
@@ -41,7 +40,7 @@ func TestNodeWaitsForTheClock(t *testing.T) {
 	t.Parallel()
 	ca, address := hubOfAnotherTime(t)
 	lines := make(chan string, 100)
-	c := Config{State: t.TempDir(), Slots: 1, Log: func(format string, args ...any) { lines <- fmt.Sprintf(format, args...) }}
+	c := Config{State: t.TempDir(), Slots: 1, Status: func(text string) { lines <- text }}
 	node, err := openNode(c.State)
 	if err != nil {
 		t.Fatal(err)

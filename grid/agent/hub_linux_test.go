@@ -13,17 +13,20 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	hubs "skep/grid/hub"
+	"skep/grid/ident"
 )
 
 // The role node is an agent in another process, which prints its log and the reason of its end.
 func init() {
 	roles["node"] = func(args []string) {
 		err := Run(context.Background(), Config{State: args[0], Hub: args[1], Slots: 3, Version: "t",
-			Log: func(format string, args ...any) { fmt.Printf(format+"\n", args...) }})
+			Log:    func(format string, args ...any) { fmt.Printf(format+"\n", args...) },
+			Status: func(text string) { fmt.Println("status: " + text) }})
 		fmt.Printf("ended: %v\n", err)
 		os.Exit(0)
 	}
@@ -164,14 +167,17 @@ func TestNodeComesBackUntilItIsRemoved(t *testing.T) {
 	if n := h.Nodes()[0]; n.Name != "pc" || n.Slots != 3 || n.Version != "t" {
 		t.Errorf("%+v", n)
 	}
-	line.cut(true)
-	for _, wait := range []string{"1s", "2s"} {
-		if text := awaitLine(t, lines, "no connection to the hub ("); !strings.HasSuffix(text, "; next try in "+wait) {
-			t.Error(text)
+	for _, waits := range [][]string{{"1s", "2s"}, nil} { // the second time is logged too
+		line.cut(true)
+		awaitLine(t, lines, "no connection to the hub (EOF)")
+		for _, wait := range waits {
+			if text := awaitLine(t, lines, "status: no connection to the hub ("); !strings.HasSuffix(text, "; next try in "+wait) {
+				t.Error(text)
+			}
 		}
+		line.cut(false)
+		awaitLine(t, lines, "connected to the hub at ")
 	}
-	line.cut(false)
-	awaitLine(t, lines, "connected to the hub at ")
 	waitUntil(t, "the node again", isUp(true))
 	if err := h.RemoveNode("pc"); err != nil {
 		t.Fatal(err)
@@ -181,6 +187,29 @@ func TestNodeComesBackUntilItIsRemoved(t *testing.T) {
 	}
 	if text := awaitLine(t, startNode(t, state, h.Address().String()), "ended: "); !strings.Contains(text, "removed") {
 		t.Errorf("started again: %s", text)
+	}
+}
+
+// A hub that is off for days costs a line of the log, not one a minute; the status has each try.
+func TestNodeLogsEachCauseOnce(t *testing.T) {
+	t.Parallel()
+	lines, tries := []string{}, []string{}
+	a := &Agent{away: map[string]bool{}, config: Config{Status: func(text string) { tries = append(tries, text) },
+		Log: func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }}}
+	reset := func(port int) error {
+		return fmt.Errorf("greeting: %w", &net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: port}, Err: syscall.ECONNRESET})
+	}
+	clock := func(day int) error { return fmt.Errorf("%w on day %d (%w)", ident.ErrClock, day, io.EOF) }
+	for i := range 3 {
+		for _, err := range []error{reset(i), io.EOF, clock(i)} {
+			a.logAway(err, time.Minute)
+		}
+	}
+	if len(lines) != 3 || !strings.Contains(lines[0], "(greeting: read tcp :0: connection reset by peer); tries again until there is one") {
+		t.Errorf("%q", lines)
+	}
+	if len(tries) != 9 || !strings.HasSuffix(tries[8], "; next try in 1m0s") {
+		t.Errorf("%q", tries)
 	}
 }
 

@@ -220,13 +220,35 @@ func Run(ctx context.Context, c Config) error {
 		if len(a.listCarried()) > 0 {
 			wait = min(wait, retryCarry)
 		}
-		c.logStatus("no connection to the hub (%v); next try in %v", err, wait)
+		a.logAway(err, wait)
 		select {
 		case <-ctx.Done():
 			return leftError(ctx)
 		case <-time.After(wait/2 + rand.N(wait)): // not all nodes at once
 		}
 	}
+}
+
+// logAway logs why there is no connection, once for each cause: a hub may be off for days. The
+// status has each try.
+func (a *Agent) logAway(err error, wait time.Duration) {
+	if cause := rootOf(err); !a.away[cause] {
+		a.away[cause] = true
+		a.config.log("no connection to the hub (%v); tries again until there is one", err)
+	}
+	a.config.status("no connection to the hub (%v); next try in %v", err, wait)
+}
+
+// rootOf returns the text of the innermost error. Those around it name ports and times, which
+// differ from try to try.
+func rootOf(err error) string {
+	if errors.Is(err, ident.ErrClock) {
+		return ident.ErrClock.Error()
+	}
+	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
+		err = inner
+	}
+	return err.Error()
 }
 
 // leftError tells a node that left from one that was stopped.
@@ -247,6 +269,10 @@ func (c *Config) cacheLimit() int64 {
 // logStatus logs what the agent does from now on.
 func (c *Config) logStatus(format string, args ...any) {
 	c.log(format, args...)
+	c.status(format, args...)
+}
+
+func (c *Config) status(format string, args ...any) {
 	if c.Status != nil {
 		c.Status(fmt.Sprintf(format, args...))
 	}
@@ -299,6 +325,7 @@ func (a *Agent) runSession(ctx context.Context, node *ident.Node, cache *blob.St
 		a.config.Log("limits are measured by skep alone, without control groups: %v", a.ungrouped)
 	}
 	a.connected = true
+	clear(a.away)
 	a.handleWelcome(w)
 	a.config.logStatus("connected to the hub at %s as %s (%s)", address, node.Admission().Name, runtime.GOOS)
 	return a.serve(ctx, l, messages)
