@@ -22,8 +22,9 @@ func (x *extractor) addressName(t string) string {
 	if hit == nil || !x.take[hit.Name] || !x.isOriginal(hit) {
 		return x.name(t)
 	}
-	x.own[ownName+hit.Name] = hit
-	return ownName + hit.Name
+	name := ownName + x.nameInModule(hit)
+	x.own[name] = hit
+	return name
 }
 
 // takesAddress reports whether a statement of a symbol uses what it names as a

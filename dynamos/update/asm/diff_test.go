@@ -197,7 +197,7 @@ func TestShiftedStaticLocalIsFound(t *testing.T) {
 	if len(old) != 1 || len(new) != 1 || old[0] == new[0] {
 		t.Fatalf("the numbers did not shift: %v and %v", old, new)
 	}
-	if !strings.Contains(x, old[0]+"(%rip)") || strings.Contains(x, new[0]) {
+	if !strings.Contains(x, old[0]+".v(%rip)") || strings.Contains(x, new[0]) {
 		t.Errorf("want %s and not %s in:\n%s", old[0], new[0], x)
 	}
 }

@@ -199,7 +199,7 @@ func TestPointerToChangedFunctionNamesTheKernels(t *testing.T) {
 	}
 	e := got.Extract("v")
 	checkNames(t, "changed", got.Changed, "woken", "queue")
-	if !slices.Contains(e.Locals, Local{Name: ownName + "woken", Is: "woken", Func: true, Kernel: true}) {
+	if !slices.Contains(e.Locals, Local{Name: ownName + "woken.v", Is: "woken", Func: true, Kernel: true}) {
 		t.Errorf("locals %+v", e.Locals)
 	}
 	if text := string(e.Text); !strings.Contains(text, "jmp woken\n") && !strings.Contains(text, "call woken\n") {

@@ -11,10 +11,11 @@ import (
 
 // An extractor writes a change's new text as one file of assembly.
 type extractor struct {
-	c    *Change
-	take map[string]bool
-	out  bytes.Buffer
-	need map[string]*Symbol // not carried: by the name that the text uses
+	c      *Change
+	prefix string // of the names of this file
+	take   map[string]bool
+	out    bytes.Buffer
+	need   map[string]*Symbol // not carried: by the name that the text uses
 	// own are the kernel's functions that the update changes and whose address
 	// its text takes, by the name that the text uses.
 	own     map[string]*Symbol
@@ -25,7 +26,7 @@ type extractor struct {
 // Extract takes the new text out. Version names begin with prefix, which must
 // differ for the files of an update.
 func (c *Change) Extract(prefix string) *Extract {
-	x := &extractor{c: c, take: map[string]bool{}, need: map[string]*Symbol{}, own: map[string]*Symbol{},
+	x := &extractor{c: c, prefix: prefix, take: map[string]bool{}, need: map[string]*Symbol{}, own: map[string]*Symbol{},
 		pointed: map[string]bool{}, graphs: map[*Symbol]*graph{}}
 	for _, list := range [][]string{c.Changed, c.New, c.Clones, c.Data} {
 		for _, n := range list {
@@ -58,7 +59,7 @@ func (c *Change) Extract(prefix string) *Extract {
 	}
 	for name := range x.pointed {
 		if !x.take[name] {
-			e.Pointed = append(e.Pointed, x.name(name))
+			e.Pointed = append(e.Pointed, x.original(x.c.After.findSymbol(name)).Name)
 		}
 	}
 	slices.Sort(e.Pointed)
@@ -184,20 +185,34 @@ func (x *extractor) name(t string) string {
 	if hit == nil || x.take[hit.Name] {
 		return t
 	}
-	if was := x.c.Locals[hit.Name]; was != "" {
-		hit = x.c.Before.byName[was]
-	} else if old := x.c.Before.byName[hit.Name]; old != nil {
-		hit = old
-	}
-	if hasPrefix(hit.Section, ".discard") {
+	if hit = x.original(hit); hasPrefix(hit.Section, ".discard") {
 		return t
 	}
-	if x.c.After.aliases[t] != "" {
-		x.need[t] = hit
-		return t
+	if x.c.After.aliases[t] == "" {
+		t = x.nameInModule(hit)
 	}
-	x.need[hit.Name] = hit
-	return hit.Name
+	x.need[t] = hit
+	return t
+}
+
+// original is what the old text calls a symbol that stays the kernel's.
+func (x *extractor) original(s *Symbol) *Symbol {
+	if was := x.c.Locals[s.Name]; was != "" {
+		return x.c.Before.byName[was]
+	}
+	if old := x.c.Before.byName[s.Name]; old != nil {
+		return old
+	}
+	return s
+}
+
+// nameInModule is what the module calls a symbol of the kernel. Static ones of other
+// files may have the same name. objtool finds the key of a static call by its name.
+func (x *extractor) nameInModule(s *Symbol) string {
+	if s.Global || strings.HasPrefix(s.Name, "__SC") {
+		return s.Name
+	}
+	return s.Name + "." + x.prefix
 }
 
 // keepAliases keeps further names of what is taken.

@@ -71,7 +71,7 @@ int main(void)
 	runTool(t, dir, "gcc", "-c", "-o", "new.o", "new.S")
 	var globalize []string
 	for _, l := range x.Locals {
-		globalize = append(globalize, "--globalize-symbol="+l.Is)
+		globalize = append(globalize, "--globalize-symbol="+l.Name, "--redefine-sym", l.Is+"="+l.Name)
 	}
 	runTool(t, dir, slices.Concat([]string{"objcopy"}, globalize, []string{"old.o"})...)
 	runTool(t, dir, "gcc", "-no-pie", "-fcf-protection=none", "-o", "all", "main.c", "old.o", "new.o")
@@ -113,7 +113,7 @@ func TestExtractNamesWhatItNeeds(t *testing.T) {
 	}
 	slices.Sort(asked)
 	checkNames(t, "locals", locals, asked...)
-	if len(locals) != 2 || locals[1] != "helper" {
+	if len(locals) != 2 || locals[1] != "helper.v" {
 		t.Errorf("told %v", locals)
 	}
 	for _, name := range []string{"__bug_table", "__mcount_loc"} {
@@ -177,4 +177,28 @@ func TestExtractNamesKeysOfStaticCalls(t *testing.T) {
 	if text := string(c.Extract("v").Text); !strings.Contains(text, ".quad __SCK__resched") {
 		t.Errorf("got %s", text)
 	}
+}
+
+// Static names of two files of an update do not meet in its module, those of the kernel's own
+// functions neither. What the kernel is asked about a pointer has the kernel's name.
+func TestStaticNamesOfFilesDiffer(t *testing.T) {
+	const source = kernelWords + "static noinline int woken(struct wait *w, unsigned m) { _printk(\"w\"); return m; }\n" +
+		"static noinline int asleep(struct wait *w, unsigned m) { _printk(\"a\"); return m + 7; }\n" +
+		"void other(struct wait *w) { w->func = asleep; _printk(\"o\"); }\n" +
+		"int queue(struct wait *w) { w->func = woken; _printk(\"q\"); return asleep(w, 1); }\n"
+	got, err := compareTexts(t, source, replaceText(t, replaceText(t, source, "return m; }", "return m + 1; }"),
+		"w->func = woken; _printk(\"q\");", "w->func = w->next ? woken : asleep; _printk(\"more\");"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, other := got.Extract("u_0"), got.Extract("u_1")
+	for _, l := range one.Locals {
+		if slices.ContainsFunc(other.Locals, func(o Local) bool { return o.Name == l.Name }) || strings.Contains(l.Is, "u_0") {
+			t.Errorf("both have %+v", l)
+		}
+	}
+	if len(one.Locals) != 2 || len(other.Locals) != 2 {
+		t.Errorf("locals %+v", one.Locals)
+	}
+	checkNames(t, "pointed", one.Pointed, "asleep")
 }
