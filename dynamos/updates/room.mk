@@ -38,18 +38,22 @@ $(foreach k,$(update_kernels) $(update_soak_kernels),\
 
 # What outlives calls, for a kernel of each series.
 allot_any = --class any --because 'calls agree on nothing'
+keeps_class = --class any --because 'each check stands on its own'
+gives_class = $(allot_any) --state 'each object is used where it is made'
 $(foreach k,$(update_kernels) $(update_soak_kernels),\
 	$(eval $(call update_rule,$(k),epoll,tests/vm/updates/epoll.patch))\
 	$(eval $(call update_rule,$(k),stack,tests/vm/updates/stack.patch))\
 	$(eval $(call update_rule,$(k),dummy_stats,tests/vm/updates/dummy.patch))\
 	$(eval $(call update_rule,$(k),ext4_sync,tests/vm/updates/ext4.patch))\
+	$(eval $(call update_rule,$(k),keeps,tests/vm/updates/keeps.patch,$(keeps_class)))\
+	$(eval $(call update_rule,$(k),gives,tests/vm/updates/gives.patch,$(gives_class)))\
 	$(eval $(call update_rule,$(k),late,tests/vm/updates/late.patch,$(allot_any)))\
 	$(eval $(call update_rule,$(k),after,tests/vm/updates/after.patch,$(allot_any))))
 # Those of the long form of a test, which runs on one kernel, and on the other for
 # `make test-full T=vm-both`.
 update_of = $(patsubst %,$(update_out)/$(1)/%.skepup,$(2))
-update_escapes = $(call update_of,6.12,epoll late after)
-update_both = $(call update_of,6.1.176-1,epoll late after) \
+update_escapes = $(call update_of,6.12,epoll keeps gives late after)
+update_both = $(call update_of,6.1.176-1,epoll keeps gives late after) \
 	$(call update_of,6.12,stack dummy_stats ext4_sync linger)
 
 $(eval $(call update_rule,6.1.176-1,oops,tests/vm/updates/oops.patch))

@@ -20,6 +20,8 @@ struct ops { int (*open)(void *); const char *name; };
 struct file { const struct ops *ops; struct wait *head; };
 struct sock { void (*ready)(struct sock *); const char *msg; };
 extern void add_wait_queue(void *, struct wait *), call_rcu(struct rcu *, void (*)(struct rcu *));
+extern void call_rcu_tasks(struct rcu *, void (*)(struct rcu *)), prepare_to_wait(void *, struct wait *, int);
+extern void *kmemdup(const void *, ulong, unsigned);
 extern void call_srcu(void *, struct rcu *, void (*)(struct rcu *));
 extern void init_timer_key(struct timer *, void (*)(struct timer *), unsigned, const char *, void *);
 extern int queue_work_on(int, void *, struct work *), queue_delayed_work_on(int, void *, void *, unsigned long);
@@ -53,6 +55,12 @@ func TestPointersThatOutliveACall(t *testing.T) {
 		{"a new callback of SRCU", "void drop(struct rcu *r) { seen(\"d\"); }\n", "void drop(struct rcu *r) { seen",
 			"static void freed(struct rcu *r) { seen(\"f\"); }\nvoid drop(struct rcu *r) { call_srcu(0, r, freed); seen",
 			[]string{"passed to call_srcu, which keeps it until a grace period"}, "", ""},
+		{"a new callback of RCU for tasks", "void drop(struct rcu *r) { seen(\"d\"); }\n", "void drop(struct rcu *r) { seen",
+			"static void freed(struct rcu *r) { seen(\"f\"); }\nvoid drop(struct rcu *r) { call_rcu_tasks(r, freed); seen",
+			[]string{"passed to call_rcu_tasks, which keeps it until a grace period"}, "", ""},
+		{"a new entry of a wait queue", "void queue(void *q) { seen(\"q\"); }\n", "void queue(void *q) { seen",
+			"static struct wait entry;\nvoid queue(void *q) { prepare_to_wait(q, &entry, 1); seen",
+			[]string{"entry: in queue its address is passed to prepare_to_wait, which keeps it until the queue is left"}, "", ""},
 		{"a changed callback of RCU", "void freed(struct rcu *r) { seen(\"f\"); }\nvoid drop(struct rcu *r) { seen(\"d\"); call_rcu(r, freed); }\n",
 			"{ seen(\"f\"); }\nvoid drop(struct rcu *r) {", "{ seen(\"f2\"); }\nvoid drop(struct rcu *r) { seen(\"d2\");", nil, "$__kernel_own_freed", "$freed"},
 		{"a new timer's function", "void arm(struct timer *t) { seen(\"a\"); }\n", "void arm(struct timer *t) { seen",
@@ -78,6 +86,9 @@ func TestPointersThatOutliveACall(t *testing.T) {
 		{"a changed function in a new table", "int open(void *v) { seen(\"v\"); return 0; }\nvoid open_it(struct file *f) { seen(\"o\"); }\n",
 			"seen(\"v\"); return 0; }\nvoid open_it(struct file *f) { seen", "seen(\"v2\"); return 0; }\nstatic const struct ops ops = { open, 0 };\nvoid open_it(struct file *f) { strange(&ops); seen",
 			[]string{"ops: in open_it its address is passed to strange, of which it is not known that it forgets"}, ".quad __kernel_own_open", ".quad open\n"},
+		{"a new table that is copied", "void open_it(void **to) { seen(\"o\"); }\n", "void open_it(void **to) { seen",
+			"static int open(void *v) { seen(\"v\"); return 0; }\nstatic const struct ops ops = { open, 0 };\nvoid open_it(void **to) { *to = kmemdup(&ops, 16, 0); seen",
+			[]string{"ops: in open_it its address is what kmemdup copies elsewhere"}, "", ""},
 		{"a new thread", "void begin(void) { seen(\"b\"); }\n", "void begin(void) { seen",
 			"static int loop(void *v) { seen(\"l\"); return 0; }\nvoid begin(void) { kthread_create_on_node(loop, 0, -1, \"looper\"); seen",
 			[]string{"loop: in begin its address is passed to kthread_create_on_node, which keeps it as long as the thread runs"}, "", ""},
