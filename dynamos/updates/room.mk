@@ -66,14 +66,14 @@ $(foreach k,$(update_kernels) $(update_soak_kernels),$(eval $(filter-out \
 	%/arp.skepup,$(update_packages_$(k))): | $(update_out)/$(k)/arp.skepup))
 SLOW += $(foreach k,$(update_kernels),$(update_packages_$(k))) $(update_escapes)
 
-$(addprefix $(B)/test/vm/dynamos_,hammer wait linger): $(B)/test/vm/%: \
+$(addprefix $(B)/test/vm/dynamos_,hammer wait keep linger): $(B)/test/vm/%: \
 		$(B)/obj/gcc/tests/vm/guest/%.o
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -o $@ $^
 
 # $(1) kernels
 update_needs = $(vm_needs) $(B)/bin/skep $(B)/test/vm/dynamos_hammer \
-	$(addprefix $(B)/test/vm/dynamos_,wait linger) \
+	$(addprefix $(B)/test/vm/dynamos_,wait keep linger) \
 	$(foreach k,$(1),$(filter-out $(update_both),$(update_packages_$(k))) \
 	$(B)/kmod/$(k)/dynamos/dynamos.ko)
 

@@ -31,8 +31,10 @@ func TestUpdateEscape(t *testing.T) {
 		vm := vmtest.Boot(t, updateMachine(kernel), vmtest.Limit(8*time.Minute))
 		w := newWalker(t, vm, kernel)
 		w.waitQueue()
+		w.changedFunctions()
 		w.callbackOfRCU()
 		w.delayedWork()
+		w.newFunctions()
 	})
 }
 
@@ -52,6 +54,66 @@ func (w *walker) waitQueue() {
 	text := w.vm.Output(shellProgram(`touch /tmp/wait/go
 		until test -e /tmp/wait/woken || ! pidof dynamos_wait >/dev/null; do :; done; ls /tmp/wait; cat /tmp/wait.log`))
 	checkGuest(w.t, "removing the update wakes the waiting processes", strings.Contains(text, "woken"), "%s", text)
+}
+
+// startKeeper starts dynamos_keep and waits until the kernel has its pointers.
+func (w *walker) startKeeper(work string) {
+	w.t.Helper()
+	text := w.vm.Output(shellProgram(fmt.Sprintf(`%s %[2]s /tmp/%[2]s >/tmp/keeper.log 2>&1 & until test -e /tmp/%[2]s/ready || ! pidof dynamos_keep >/dev/null; do :; done
+		ls /tmp/%[2]s; cat /tmp/keeper.log`, toolPath(w.t, "dynamos_keep"), work)))
+	checkGuest(w.t, "the kernel has pointers to "+work+" functions", strings.Contains(text, "ready"), "%s", text)
+}
+
+// useKept has the kernel use the pointers.
+func (w *walker) useKept(work string) {
+	w.t.Helper()
+	text := w.vm.Output(shellProgram(fmt.Sprintf(`touch /tmp/%[1]s/go; until test -e /tmp/%[1]s/used || ! pidof dynamos_keep >/dev/null; do :; done
+		ls /tmp/%[1]s; cat /tmp/keeper.log`, work)))
+	checkGuest(w.t, "the kernel uses its pointers to "+work+" functions", strings.Contains(text, "used"), "%s", text)
+}
+
+// changedFunctions has the kernel keep pointers to changed functions: of timers, work and a socket.
+// It calls through them after the update's module was removed.
+func (w *walker) changedFunctions() {
+	w.runUpdate("apply "+w.filePath("keeps")+" --all --confirm 0", "on trial for all")
+	w.startKeeper("changed")
+	s := w.readStatus("keeps")
+	for _, f := range s.Functions {
+		if f.Symbol == "create_user_ns" || f.Symbol == "tcp_init_xmit_timers" || f.Symbol == "udp_init_sock" {
+			checkGuest(w.t, f.Symbol+" has stored a pointer", f.New.Calls > 0, "%+v", f)
+		}
+	}
+	w.runUpdate("revert --wait 1m --remove keeps", "keeps: unloaded")
+	w.useKept("changed")
+}
+
+// given are the functions and operations that gives.patch has others keep, and what those say that say
+// something.
+var given = map[string]string{"give_timer": "timer", "give_hrtimer": "hrtimer", "give_work": "work", "give_task": "task", "give_irq_work": "irq_work",
+	"give_tasklet": "tasklet", "give_woken": "woken", "give_srcu": "srcu", "give_thread": "thread", "give_ready": "ready", "give_fops": "read",
+	"give_irq": "", "give_notice": ""}
+
+// newFunctions gives away pointers to new functions, each in another way. Each is named before the
+// update is applied, and each is called after it was reverted.
+func (w *walker) newFunctions() {
+	text := w.runUpdate("inspect "+w.filePath("gives"), "it can be reverted and never removed")
+	for name := range given {
+		checkGuest(w.t, "inspect names "+name, strings.Contains(text, name+": in give its address"), "%s", text)
+	}
+	w.runUpdate("apply "+w.filePath("gives")+" --all --confirm 0 --objects-exist 'each is used where it is made'", "on trial for all")
+	w.startKeeper("new")
+	w.checkRefused("an update that gave pointers away is not removed", "revert --wait 1m --remove gives --objects-exist 'each is used where it is made'", 4, "gives is held")
+	w.useKept("new")
+	var says strings.Builder
+	for _, what := range given {
+		if what != "" {
+			fmt.Fprintf(&says, "until dmesg | grep -q 'given: %s$'; do :; done; ", what)
+		}
+	}
+	text = w.vm.Output(shellProgram(says.String() + "grep given /proc/interrupts; dmesg | grep 'given: '"))
+	checkGuest(w.t, "the interrupt has its handler's name", strings.Contains(text, "given\n"), "%s", text)
+	s := w.readStatus("gives")
+	checkGuest(w.t, "all of it was called in a module that stays", s.State == "loaded" && !hasEvent(&s, "warned"), "%+v", s)
 }
 
 const allots = 2000
