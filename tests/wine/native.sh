@@ -95,6 +95,12 @@ check_seen "a native program may take the hole of a split lock" \
 	base split 0x40000010 17 w 0x40000018 1 free free
 check_seen "a native program sees locks of a -shm file" \
 	base-shm hold 123 1 w 120 8 locked locked
+check_seen "a native program sees a lock after execve" \
+	base next 0x40000010 17 w 0x40000010 8 locked locked
+check_seen "a native program may take the hole of a lock after execve" \
+	base next 0x40000010 17 w 0x40000018 1 free free
+check_seen "a native program may lock a file that execve closed" \
+	base close 0x40000010 17 w 0x40000010 8 free free
 check_seen "bytes that programs transfer are not locked for others" \
 	base hold 123 1 w 120 8 free free
 check_kept "a lock that a native program shares stays shared"

@@ -17,6 +17,7 @@
 #include "family.h"
 #include "locktable.h"
 #include "lockmirror.h"
+#include "spawn.h"
 #include <stdio.h>
 
 #define TABLE L"locks-1"
@@ -487,6 +488,10 @@ void bee_file_unlock(struct win_handle *h)
 	wakeup_send(&w);
 }
 
+/* execve ------------------------------------------------------------------- */
+
+static HANDLE heir; /* the event by which the next process says that it waits */
+
 static void records_drop(s32 handle)
 {
 	struct lock_entry none = {.kind = ABI_FILELOCK_RECORD,
@@ -500,6 +505,38 @@ static void records_drop(s32 handle)
 		return;
 	none.file = (struct lock_file){h->lock_file.index, h->lock_file.volume};
 	(void)locktable_set(&own_half, &none); /* whole entries, so it fits */
+	(void)lockmirror_set(h, &none);
+}
+
+/*
+ * Windows' locks end with this process, and no other one can have them before.
+ * So the new process waits for that end, and this one ends when it does so.
+ */
+static s64 mirrors_save(HANDLE process, struct win_spawn *e)
+{
+	HANDLE self = GetCurrentProcess(), given[2];
+	struct win_handle *h;
+	u32 i;
+
+	for (i = 0; i < e->passed && e->mirrored < LOCKMIRROR_FILES; i++) {
+		h = bee_handle_get(e->list[i].number);
+		if (!h || h->kind != WIN_FILE || file_identify(h) ||
+		    !lockmirror_save(h, &e->mirror[e->mirrored]))
+			continue;
+		e->mirror[e->mirrored++].number = e->list[i].number;
+	}
+	if (!e->mirrored)
+		return 0;
+	heir = CreateEventW(NULL, TRUE, FALSE, NULL);
+	if (!heir ||
+	    !DuplicateHandle(self, heir, process, &given[0], 0, FALSE,
+			     DUPLICATE_SAME_ACCESS) ||
+	    !DuplicateHandle(self, self, process, &given[1], SYNCHRONIZE, FALSE,
+			     0))
+		return bee_win_last();
+	e->heir = (u64)given[0];
+	e->before = (u64)given[1];
+	return 0;
 }
 
 /*
@@ -507,9 +544,11 @@ static void records_drop(s32 handle)
  * all of them end. Whoever waits for a lock also waits for the end of this
  * process.
  */
-s64 bee_filelock_move(HANDLE process, DWORD pid, const struct abi_family_op *op)
+s64 bee_filelock_move(const PROCESS_INFORMATION *to, struct win_spawn *e,
+		      const struct abi_family_op *op)
 {
-	struct lock_process to = {.pid = pid, .birth = birth_of(process)};
+	struct lock_process next = {.pid = to->dwProcessId,
+				    .birth = birth_of(to->hProcess)};
 	s64 err;
 	u32 i;
 
@@ -518,15 +557,44 @@ s64 bee_filelock_move(HANDLE process, DWORD pid, const struct abi_family_op *op)
 	err = table_lock();
 	if (err)
 		return err;
-	err = bee_user_table_give(TABLE, process);
+	err = bee_user_table_give(TABLE, to->hProcess);
+	if (!err)
+		err = mirrors_save(to->hProcess, e);
 	if (err) {
+		e->mirrored = 0;
 		table_unlock();
 		return err;
 	}
 	for (i = 0; i < op->unlocked_count; i++)
 		records_drop(op->unlocked[i]);
-	locktable_move_records(&own_half, &this_process, &to);
+	locktable_move_records(&own_half, &this_process, &next);
 	locktable_store(table, &own_half);
 	ReleaseMutex(mutex);
 	return 0;
+}
+
+void bee_filelock_await(HANDLE process)
+{
+	HANDLE list[2] = {heir, process};
+
+	WaitForMultipleObjects(2, list, FALSE, INFINITE);
+}
+
+void bee_filelock_take(const struct win_spawn *e)
+{
+	HANDLE before = (HANDLE)e->before;
+	struct win_handle *h;
+	u32 i;
+
+	AcquireSRWLockExclusive(&bee_filelock);
+	SetEvent((HANDLE)e->heir);
+	WaitForSingleObject(before, INFINITE);
+	for (i = 0; i < e->mirrored && i < LOCKMIRROR_FILES; i++) {
+		h = bee_handle_get(e->mirror[i].number);
+		if (h && !file_identify(h))
+			lockmirror_restore(h, &e->mirror[i]);
+	}
+	ReleaseSRWLockExclusive(&bee_filelock);
+	CloseHandle((HANDLE)e->heir);
+	CloseHandle(before);
 }

@@ -21,22 +21,16 @@
 #define SHM_FIRST 120
 #define SHM_LAST 128
 
-#define FILES 128
-#define RANGES 24
-
-struct range {
-	u64 first, last;
-	u32 type;
-};
-
 struct mirror {
 	struct win_file_id id;
 	HANDLE h; /* NULL: the entry is free */
 	u32 count;
-	struct range range[RANGES]; /* Windows' locks; they do not overlap */
+	struct lockmirror_range
+		range[LOCKMIRROR_RANGES]; /* Windows' locks; they do not overlap
+					   */
 };
 
-static struct mirror files[FILES];
+static struct mirror files[LOCKMIRROR_FILES];
 
 static s64 say_once(u32 *said, const char *line)
 {
@@ -47,7 +41,7 @@ static s64 say_once(u32 *said, const char *line)
 
 /* Windows ------------------------------------------------------------------ */
 
-static s64 range_lock(HANDLE h, const struct range *r)
+static s64 range_lock(HANDLE h, const struct lockmirror_range *r)
 {
 	static u32 said;
 	OVERLAPPED at = {.Offset = (DWORD)r->first,
@@ -66,7 +60,7 @@ static s64 range_lock(HANDLE h, const struct range *r)
 	return 0;
 }
 
-static void range_unlock(HANDLE h, const struct range *r)
+static void range_unlock(HANDLE h, const struct lockmirror_range *r)
 {
 	OVERLAPPED at = {.Offset = (DWORD)r->first,
 			 .OffsetHigh = (DWORD)(r->first >> 32)};
@@ -75,7 +69,7 @@ static void range_unlock(HANDLE h, const struct range *r)
 }
 
 /* Locks again what this process had unlocked for a short time. */
-static void range_relock(HANDLE h, const struct range *r)
+static void range_relock(HANDLE h, const struct lockmirror_range *r)
 {
 	static u32 said;
 
@@ -86,7 +80,8 @@ static void range_relock(HANDLE h, const struct range *r)
 
 /* Ranges ------------------------------------------------------------------- */
 
-static int ranges_overlap(const struct range *a, const struct range *b)
+static int ranges_overlap(const struct lockmirror_range *a,
+			  const struct lockmirror_range *b)
 {
 	return a->first <= b->last && b->first <= a->last;
 }
@@ -95,18 +90,19 @@ static int ranges_overlap(const struct range *a, const struct range *b)
  * The parts of `old` before, inside and after `r`. A part is empty if first >
  * last.
  */
-static void range_split(const struct range *old, const struct range *r,
-			struct range part[3])
+static void range_split(const struct lockmirror_range *old,
+			const struct lockmirror_range *r,
+			struct lockmirror_range part[3])
 {
 	u64 first = old->first > r->first ? old->first : r->first;
 	u64 last = old->last < r->last ? old->last : r->last;
 
-	part[0] = (struct range){old->first, first - 1, old->type};
-	part[1] = (struct range){first, last, old->type};
-	part[2] = (struct range){last + 1, old->last, old->type};
+	part[0] = (struct lockmirror_range){old->first, first - 1, old->type};
+	part[1] = (struct lockmirror_range){first, last, old->type};
+	part[2] = (struct lockmirror_range){last + 1, old->last, old->type};
 }
 
-static void range_add(struct mirror *m, const struct range *r)
+static void range_add(struct mirror *m, const struct lockmirror_range *r)
 {
 	if (r->first <= r->last && r->type != ABI_FILELOCK_NONE)
 		m->range[m->count++] = *r;
@@ -116,14 +112,14 @@ static void range_add(struct mirror *m, const struct range *r)
  * Unlocks all ranges that overlap `r`, and locks their parts outside `r` again.
  * Then locks `r`; if that fails, it restores the old locks.
  */
-static s64 ranges_change(struct mirror *m, const struct range *r)
+static s64 ranges_change(struct mirror *m, const struct lockmirror_range *r)
 {
 	struct mirror old = *m;
-	struct range part[3];
+	struct lockmirror_range part[3];
 	s64 err = 0;
 	u32 i;
 
-	if (old.count + 3 > RANGES)
+	if (old.count + 3 > LOCKMIRROR_RANGES)
 		return -LINUX_ENOLCK;
 	m->count = 0;
 	for (i = 0; i < old.count; i++) {
@@ -166,13 +162,13 @@ static int name_is_shm(HANDLE h)
 
 /* Returns the part of `want` that is mirrored; 0: there is none. */
 static int range_mirrored(struct win_handle *h, const struct lock_entry *want,
-			  struct range *r)
+			  struct lockmirror_range *r)
 {
 	u64 first = DATABASE_FIRST, last = DATABASE_LAST;
 
 	if (want->kind != ABI_FILELOCK_RECORD)
 		return 0;
-	*r = (struct range){want->first, want->last, want->type};
+	*r = (struct lockmirror_range){want->first, want->last, want->type};
 	if (r->first <= SHM_LAST && r->last >= SHM_FIRST && name_is_shm(h->h)) {
 		first = SHM_FIRST;
 		last = SHM_LAST;
@@ -189,7 +185,7 @@ static struct mirror *mirror_find(const struct win_file_id *id)
 {
 	u32 i;
 
-	for (i = 0; i < FILES; i++)
+	for (i = 0; i < LOCKMIRROR_FILES; i++)
 		if (files[i].h && bee_file_same(&files[i].id, id))
 			return &files[i];
 	return NULL;
@@ -204,20 +200,20 @@ static struct mirror *mirror_new(struct win_handle *h)
 	static u32 said;
 	u32 i;
 
-	for (i = 0; i < FILES; i++)
+	for (i = 0; i < LOCKMIRROR_FILES; i++)
 		if (!files[i].h)
 			break;
-	if (i < FILES)
+	if (i < LOCKMIRROR_FILES)
 		files[i].h = ReOpenFile(h->h, GENERIC_READ,
 					FILE_SHARE_READ | FILE_SHARE_WRITE |
 						FILE_SHARE_DELETE,
 					0);
-	if (i < FILES && files[i].h != INVALID_HANDLE_VALUE) {
+	if (i < LOCKMIRROR_FILES && files[i].h != INVALID_HANDLE_VALUE) {
 		files[i].id = h->lock_file;
 		files[i].count = 0;
 		return &files[i];
 	}
-	if (i < FILES)
+	if (i < LOCKMIRROR_FILES)
 		files[i].h = NULL;
 	say_once(&said, "locks of a file are not seen by native programs: it "
 			"cannot be opened once more, or 128 others are locked");
@@ -233,7 +229,7 @@ static void mirror_close(struct mirror *m)
 s64 lockmirror_set(struct win_handle *h, const struct lock_entry *want)
 {
 	struct mirror *m = mirror_find(&h->lock_file);
-	struct range r;
+	struct lockmirror_range r;
 	s64 err;
 
 	bee_filelock_assert();
@@ -254,7 +250,7 @@ s64 lockmirror_set(struct win_handle *h, const struct lock_entry *want)
 int lockmirror_is_taken(struct win_handle *h, const struct lock_entry *want)
 {
 	struct mirror *m;
-	struct range r;
+	struct lockmirror_range r;
 	int taken;
 	u32 i;
 
@@ -275,4 +271,31 @@ int lockmirror_is_taken(struct win_handle *h, const struct lock_entry *want)
 	if (!m->count)
 		mirror_close(m);
 	return taken;
+}
+
+/* execve ------------------------------------------------------------------- */
+
+int lockmirror_save(const struct win_handle *h, struct lockmirror_saved *to)
+{
+	const struct mirror *m = mirror_find(&h->lock_file);
+
+	bee_filelock_assert();
+	if (!m)
+		return 0;
+	to->count = m->count;
+	memcpy(to->range, m->range, sizeof(to->range));
+	return 1;
+}
+
+void lockmirror_restore(struct win_handle *h,
+			const struct lockmirror_saved *from)
+{
+	struct mirror *m = mirror_new(h);
+	u32 i;
+
+	bee_filelock_assert();
+	for (i = 0; m && i < from->count && i < LOCKMIRROR_RANGES; i++) {
+		range_relock(m->h, &from->range[i]);
+		range_add(m, &from->range[i]);
+	}
 }

@@ -31,4 +31,28 @@ s64 lockmirror_set(struct win_handle *h, const struct lock_entry *want);
 /* Returns 1 if a native program holds a lock that conflicts with `want`. */
 int lockmirror_is_taken(struct win_handle *h, const struct lock_entry *want);
 
+#define LOCKMIRROR_FILES 128
+#define LOCKMIRROR_RANGES 24
+
+struct lockmirror_range {
+	u64 first, last;
+	u32 type;
+};
+
+/* The locks of one file, for the process that takes this one's place. */
+struct lockmirror_saved {
+	s32 number; /* of an open handle of the file */
+	u32 count;
+	struct lockmirror_range range[LOCKMIRROR_RANGES];
+};
+
+/* 1: `h`, whose file is known, has locks that it stored in `to`. */
+int lockmirror_save(const struct win_handle *h, struct lockmirror_saved *to);
+/*
+ * Locks again what the process before this one had locked, which has ended. h:
+ * of the number, and its file is known.
+ */
+void lockmirror_restore(struct win_handle *h,
+			const struct lockmirror_saved *from);
+
 #endif

@@ -327,24 +327,29 @@ s64 bee_spawn_start(struct win_start *s, HANDLE section, struct win_spawn *e,
 }
 
 /* The caller's place is the new process's now. */
-__attribute__((noreturn)) static void leave_place(struct win_start *s)
+__attribute__((noreturn)) static void leave_place(struct win_start *s,
+						  const struct win_spawn *e)
 {
+	if (e->mirrored) {
+		ResumeThread(s->info.hThread);
+		bee_filelock_await(s->info.hProcess);
+	}
 	bee_thread_freeze();
 	bee_stream_flush_all();
-	ResumeThread(s->info.hThread);
+	ResumeThread(s->info.hThread); /* if it does not run yet */
 	TerminateProcess(GetCurrentProcess(), 0);
 	__builtin_unreachable();
 }
 
 /* Gives the process what the caller cannot keep, and makes it the member. */
-static s64 hand_over(struct win_start *s, const struct abi_family_op *op,
-		     s32 member, s32 pid)
+static s64 hand_over(struct win_start *s, struct win_spawn *e,
+		     const struct abi_family_op *op, s32 member, s32 pid)
 {
 	s64 err = bee_family_set_process(member, s->info.dwProcessId);
 
 	if (err || pid)
 		return err;
-	err = bee_filelock_move(s->info.hProcess, s->info.dwProcessId, op);
+	err = bee_filelock_move(&s->info, e, op);
 	if (err)
 		bee_family_set_process(member, GetCurrentProcessId());
 	return err;
@@ -370,11 +375,11 @@ static s64 exec_with(struct win_start *s, const struct abi_family_op *op,
 		return err;
 	err = bee_spawn_sockets(e, s->info.dwProcessId)
 		      ? -LINUX_ENOMEM
-		      : hand_over(s, op, member, pid);
+		      : hand_over(s, e, op, member, pid);
 	if (err)
 		TerminateProcess(s->info.hProcess, 1);
 	else if (!pid)
-		leave_place(s);
+		leave_place(s, e);
 	else
 		ResumeThread(s->info.hThread);
 	CloseHandle(s->info.hThread);
@@ -486,6 +491,8 @@ int bee_exec_take(struct bee_options *o, char ***env, struct win_spawn **from)
 		err = take_handle(&e->list[i]);
 	if (!err)
 		err = sockets_take(e);
+	if (!err && e->mirrored)
+		bee_filelock_take(e);
 	if (e->error)
 		SetStdHandle(STD_ERROR_HANDLE, (HANDLE)e->error);
 	return err;

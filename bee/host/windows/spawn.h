@@ -7,6 +7,7 @@
 #define BEE_HOST_WINDOWS_SPAWN_H
 
 #include "family.h"
+#include "lockmirror.h"
 
 #define WIN_PASSED 1088 /* as many descriptions as abi has */
 #define WIN_LINE 40000	/* units of a command line; Windows allows 32,767 */
@@ -36,6 +37,11 @@ struct win_spawn {
 	struct win_passed list[WIN_PASSED];
 	u32 sockets;
 	struct win_socket socket[WIN_SOCKETS_PASSED];
+	/* execve: locks that native programs see. Handles of the new process:
+	 * the event that it will lock at once, and the process before it. */
+	u64 heir, before;
+	u32 mirrored;
+	struct lockmirror_saved mirror[LOCKMIRROR_FILES];
 	_Alignas(16) u8 state[];
 };
 

@@ -306,10 +306,16 @@ s64 bee_file_lock(s32 handle, struct abi_filelock *l, u32 thread);
 void bee_file_unlock(struct win_handle *h); /* drops what the handle owns */
 /*
  * execve: the record locks become those of the process that takes this one's
- * place, as `op` says. After success this process must end.
+ * place, as `op` says; `e` is what it gets. After success this process must
+ * end, if e->mirrored is set after bee_filelock_await.
  */
-s64 bee_filelock_move(HANDLE process, DWORD pid,
+struct win_spawn;
+s64 bee_filelock_move(const PROCESS_INFORMATION *to, struct win_spawn *e,
 		      const struct abi_family_op *op);
+/* Returns when the process, which runs, waits for the end of this one. */
+void bee_filelock_await(HANDLE process);
+/* In that process: waits for that end, then locks what native programs see. */
+void bee_filelock_take(const struct win_spawn *e);
 
 /* Sockets: sock.c, sockopt.c, iowait.c ----------------------------------- */
 

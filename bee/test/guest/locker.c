@@ -7,6 +7,8 @@
  *            "end"
  *   change   lock for reading, then as asked; then as hold
  *   split    lock, and unlock the byte in the middle; then as hold
+ *   next     as split, but the rest in a program that it executes
+ *   close    the same, but that program does not have the file
  *   keep     lock for reading, say what F_SETLK answers, tell "asking", await
  *            "end"
  *   ask      say what F_GETLK and F_SETLK answer
@@ -42,6 +44,17 @@ static void await_file(const char *name)
 		usleep(1000);
 }
 
+static int offer_lock(void)
+{
+	create_file("locked");
+	await_file("drop");
+	if (lock_as(F_UNLCK, F_SETLK))
+		return 2;
+	create_file("dropped");
+	await_file("end");
+	return 0;
+}
+
 static int hold_lock(int split)
 {
 	struct flock middle = {.l_type = F_UNLCK, .l_len = 1};
@@ -51,13 +64,18 @@ static int hold_lock(int split)
 	middle.l_start = asked.l_start + asked.l_len / 2;
 	if (split && fcntl(fd, F_SETLK, &middle))
 		return 4;
-	create_file("locked");
-	await_file("drop");
-	if (lock_as(F_UNLCK, F_SETLK))
-		return 2;
-	create_file("dropped");
-	await_file("end");
-	return 0;
+	return split > 1 ? 0 : offer_lock();
+}
+
+static int execute_next(char **argv)
+{
+	int closes = !strcmp(argv[2], "close");
+
+	if (hold_lock(2) || fcntl(fd, F_SETFD, closes ? FD_CLOEXEC : 0))
+		return 5;
+	argv[2] = "offer";
+	execv(argv[0], argv);
+	return 6;
 }
 
 static int keep_lock(void)
@@ -102,6 +120,10 @@ int main(int argc, char **argv)
 		return hold_lock(0);
 	if (!strcmp(argv[2], "split"))
 		return hold_lock(1);
+	if (!strcmp(argv[2], "next") || !strcmp(argv[2], "close"))
+		return execute_next(argv);
+	if (!strcmp(argv[2], "offer"))
+		return offer_lock();
 	if (!strcmp(argv[2], "ask"))
 		query_lock();
 	if (!strcmp(argv[2], "take")) {
