@@ -20,13 +20,13 @@ static struct locktable table;
 static struct locktable_half own;
 static u8 model[OWNERS][BYTES]; /* type + 1, or 0 */
 
-/* Owners 0 and 1 are processes, 2 and 3 two handles of one. */
+/* Owners 0 and 1 are processes, 2 and 3 two open files of one. */
 static struct lock_entry make_entry(u32 owner, u32 type, u64 first, u64 last)
 {
 	struct lock_entry e = {
 		.file = {7, 9},
 		.process = {.birth = 5, .pid = owner < 2 ? owner + 1 : 3},
-		.handle = owner < 2 ? 0 : owner,
+		.open = owner < 2 ? 0 : owner,
 		.kind = owner < 2 ? ABI_FILELOCK_RECORD : ABI_FILELOCK_OPEN,
 		.type = type,
 		.first = first,
@@ -146,15 +146,20 @@ static void check_kinds(void)
 	f = make_entry(3, READ, 3, 4);
 	locktable_set(&own, &e);
 	locktable_set(&own, &f);
-	tap_ok(locktable_drop_handle(&own, &e.process, e.handle) == 1 &&
-		       own.locks == 1 && own.lock[0].handle == f.handle,
-	       "closing a handle drops only its locks");
+	tap_ok(locktable_drop_process(&own, &e.process) == 0,
+	       "a process that ends keeps the locks of its open files");
+	e.process.pid = 4;
+	e.type = f.type = WRITE;
+	tap_ok(locktable_conflict(&own, &e)->open == f.open &&
+		       locktable_drop_open(&own, e.open) == 1 &&
+		       own.locks == 1 && own.lock[0].open == f.open,
+	       "an open file has its locks in any process, and drops only its");
 	e.kind = ABI_FILELOCK_RECORD;
-	e.handle = 0;
+	e.open = 0;
 	e.process.pid = 9;
 	locktable_set(&own, &e);
 	tap_ok(locktable_move_records(&own, &e.process, &f.process) == 1 &&
-		       own.locks == 2 && own.lock[0].handle &&
+		       own.locks == 2 && own.lock[0].open &&
 		       locktable_same_process(&own.lock[1].process, &f.process),
 	       "a process that takes another's place gets its record locks");
 }

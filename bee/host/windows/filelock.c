@@ -7,8 +7,8 @@
  *
  * A waiter has an entry too, and a named event, which each change of that
  * file's locks sets. It also waits for the process that owns the conflicting
- * lock: locks of a dead process are dropped by the next process that meets
- * them.
+ * lock, or looks again now and then if that is an open file (lockowner.h):
+ * locks whose owner is gone are dropped by the next process that meets them.
  *
  * bee_filelock guards everything here, and is locked before the mutex. Names
  * are of the session: bees of one user in two sessions do not see each other.
@@ -17,19 +17,21 @@
 #include "family.h"
 #include "locktable.h"
 #include "lockmirror.h"
+#include "lockowner.h"
 #include "spawn.h"
 #include <stdio.h>
 
-#define TABLE L"locks-1"
+#define TABLE L"locks-2"
 #define EVENT_FORMAT L"Local\\skep-bee-lock-1-%lx-%x"
 #define RECHECK_MS 1000 /* of an owner whose process cannot be opened */
+#define OPEN_MS 50	/* of an open file that other processes may have */
 #define NATIVE_MS 20	/* of a native program's lock, which wakes no waiter */
 
 #define O_ACCMODE 3
 #define O_WRONLY 1
 
 SRWLOCK bee_filelock = SRWLOCK_INIT;
-static HANDLE mutex;
+static HANDLE section, mutex;
 static struct locktable *table; /* shared with other processes */
 static struct locktable_half own_half;
 static struct lock_process this_process;
@@ -60,7 +62,7 @@ static s64 table_open(void)
 		return 0;
 	this_process.pid = GetCurrentProcessId();
 	this_process.birth = birth_of(GetCurrentProcess());
-	table = bee_user_table(TABLE, sizeof(*table), &mutex);
+	table = bee_user_table(TABLE, sizeof(*table), &section, &mutex);
 	if (table)
 		return 0;
 	bee_log("file locks are refused: the table that all bee processes of a "
@@ -163,33 +165,52 @@ static int is_dead(const struct lock_process *p)
 	return dead;
 }
 
-/*
- * Returns the first process after `i` in the locks and waiters; NULL: there are
- * no more.
- */
-static const struct lock_process *process_at(u32 i)
+/* 1: nobody has the lock any more, which the caller drops. */
+static int owner_is_dead(const struct lock_entry *e)
 {
-	if (i < own_half.locks)
-		return &own_half.lock[i].process;
-	i -= own_half.locks;
-	return i < own_half.waiters ? &own_half.waiter[i].want.process : NULL;
+	return e->kind == ABI_FILELOCK_RECORD ? is_dead(&e->process)
+					      : lockowner_is_gone(e->open);
 }
 
-/* Drops the locks of processes that have ended, and returns their number. */
-static u32 dead_locks_drop(void)
+static u32 owner_drop(const struct lock_entry *e)
 {
-	const struct lock_process *at;
-	struct lock_process last = this_process;
+	struct lock_entry of = *e;
+
+	return of.kind == ABI_FILELOCK_RECORD
+		       ? locktable_drop_process(&own_half, &of.process)
+		       : locktable_drop_open(&own_half, of.open);
+}
+
+static u32 dead_waiters_drop(void)
+{
+	struct lock_process p;
 	u32 i, n = 0;
 
+	for (i = 0; i < own_half.waiters; i++) {
+		p = own_half.waiter[i].want.process;
+		if (!is_dead(&p))
+			continue;
+		n += locktable_drop_process(&own_half, &p);
+		i = (u32)-1;
+	}
+	return n;
+}
+
+/* Drops the locks and waits of owners that are gone. Returns how many. */
+static u32 dead_locks_drop(void)
+{
+	struct lock_entry last = {.kind = ABI_FILELOCK_RECORD,
+				  .process = this_process};
+	u32 i, n = dead_waiters_drop();
+
 	bee_filelock_assert();
-	for (i = 0; (at = process_at(i)); i++) {
-		if (locktable_same_process(at, &last))
+	for (i = 0; i < own_half.locks; i++) {
+		if (locktable_same_owner(&own_half.lock[i], &last))
 			continue;
-		last = *at;
-		if (!is_dead(&last))
+		last = own_half.lock[i];
+		if (!owner_is_dead(&last))
 			continue;
-		n += locktable_drop_process(&own_half, &last);
+		n += owner_drop(&last);
 		i = (u32)-1;
 	}
 	if (n)
@@ -197,17 +218,14 @@ static u32 dead_locks_drop(void)
 	return n;
 }
 
-/* Returns the owner of a conflicting lock if its process is alive, or NULL. */
+/* Returns a conflicting lock whose owner is alive, or NULL. */
 static const struct lock_entry *conflict_find(const struct lock_entry *want)
 {
 	const struct lock_entry *e;
-	struct lock_process p;
 
 	bee_filelock_assert();
-	while ((e = locktable_conflict(&own_half, want)) &&
-	       is_dead(&e->process)) {
-		p = e->process;
-		locktable_drop_process(&own_half, &p);
+	while ((e = locktable_conflict(&own_half, want)) && owner_is_dead(e)) {
+		owner_drop(e);
 		locktable_store(table, &own_half);
 	}
 	return e;
@@ -324,10 +342,13 @@ static s64 wait_enter(const struct lock_waiter *w, struct holder *in_way)
 	e = conflict_find(&w->want);
 	if (!e)
 		in_way->limit = NATIVE_MS;
+	else if (e->kind != ABI_FILELOCK_RECORD)
+		in_way->limit = OPEN_MS;
 	if (!e || locktable_same_process(&e->process, &this_process))
 		return -LINUX_EAGAIN;
 	in_way->process = process_open(&e->process, &dead);
-	in_way->limit = in_way->process ? INFINITE : RECHECK_MS;
+	if (e->kind == ABI_FILELOCK_RECORD)
+		in_way->limit = in_way->process ? INFINITE : RECHECK_MS;
 	return -LINUX_EAGAIN;
 }
 
@@ -428,16 +449,13 @@ static s64 may_lock(const struct win_handle *h, const struct abi_filelock *l)
 /* Asks Windows only once. */
 static s64 file_identify(struct win_handle *h)
 {
-	static u64 count;
 	s64 err;
 
-	if (h->lock_id)
+	if (h->lock_known)
 		return 0;
 	err = bee_file_identify(h->h, &h->lock_file);
-	if (err)
-		return err;
-	h->lock_id = __atomic_add_fetch(&count, 1, __ATOMIC_RELAXED);
-	return 0;
+	h->lock_known = !err;
+	return err;
 }
 
 s64 bee_file_lock(s32 handle, struct abi_filelock *l, u32 thread)
@@ -457,13 +475,15 @@ s64 bee_file_lock(s32 handle, struct abi_filelock *l, u32 thread)
 		return err;
 	AcquireSRWLockExclusive(&bee_filelock);
 	err = table_open();
+	if (!err && l->kind != ABI_FILELOCK_RECORD)
+		err = lockowner_make(h);
 	want.process = this_process;
 	ReleaseSRWLockExclusive(&bee_filelock);
 	if (err)
 		return err;
 	want.file = (struct lock_file){h->lock_file.index, h->lock_file.volume};
 	if (l->kind != ABI_FILELOCK_RECORD) {
-		want.handle = h->lock_id;
+		want.open = h->lock_id;
 		h->lock_held = 1;
 	}
 	if (l->verb == ABI_FILELOCK_GET)
@@ -472,20 +492,46 @@ s64 bee_file_lock(s32 handle, struct abi_filelock *l, u32 thread)
 					    : set_lock(h, &want);
 }
 
+/* Whoever asks if the owner is gone has it for a moment, and the table too. */
 void bee_file_unlock(struct win_handle *h)
 {
 	struct lock_file file = {h->lock_file.index, h->lock_file.volume};
 	struct wakeup w;
 
 	w.count = 0;
-	if (!h->lock_held || table_lock())
+	if (!h->lock_held || table_lock()) {
+		if (h->lock_owner)
+			CloseHandle(h->lock_owner);
 		return;
-	if (locktable_drop_handle(&own_half, &this_process, h->lock_id)) {
+	}
+	CloseHandle(h->lock_owner);
+	if (lockowner_is_gone(h->lock_id) &&
+	    locktable_drop_open(&own_half, h->lock_id)) {
 		locktable_store(table, &own_half);
 		wakeup_collect(&w, &file);
 	}
 	table_unlock();
 	wakeup_send(&w);
+}
+
+/* Other processes -----------------------------------------------------------
+ */
+
+HANDLE bee_filelock_share(struct win_handle *h)
+{
+	s64 err;
+
+	AcquireSRWLockExclusive(&bee_filelock);
+	if (!section)
+		section = bee_user_section(TABLE, sizeof(*table));
+	err = lockowner_make(h);
+	ReleaseSRWLockExclusive(&bee_filelock);
+	return err ? NULL : section;
+}
+
+void bee_filelock_inherit(HANDLE inherited)
+{
+	section = inherited;
 }
 
 /* execve ------------------------------------------------------------------- */
@@ -557,9 +603,7 @@ s64 bee_filelock_move(const PROCESS_INFORMATION *to, struct win_spawn *e,
 	err = table_lock();
 	if (err)
 		return err;
-	err = bee_user_table_give(TABLE, to->hProcess);
-	if (!err)
-		err = mirrors_save(to->hProcess, e);
+	err = mirrors_save(to->hProcess, e);
 	if (err) {
 		e->mirrored = 0;
 		table_unlock();

@@ -51,9 +51,9 @@ struct table {
 	struct waiter waiter[WAITERS];
 };
 
-static SRWLOCK lock = SRWLOCK_INIT; /* of the next three */
+static SRWLOCK lock = SRWLOCK_INIT; /* of the next four */
 static struct table *table;
-static HANDLE mutex;
+static HANDLE section, mutex;
 static u64 self;
 
 /* The table ---------------------------------------------------------------- */
@@ -62,7 +62,7 @@ static s64 table_open(void)
 {
 	if (bee_random(&self, sizeof(self)))
 		return -LINUX_ENOMEM;
-	table = bee_user_table(L"futex-1", sizeof(*table), &mutex);
+	table = bee_user_table(L"futex-1", sizeof(*table), &section, &mutex);
 	return table ? 0 : -LINUX_ENOMEM;
 }
 

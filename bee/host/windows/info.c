@@ -37,42 +37,28 @@ static void user_name(WCHAR name[USER_NAME], const WCHAR *kind,
 		 what);
 }
 
-void *bee_user_table(const WCHAR *kind, u64 size, HANDLE *mutex)
+HANDLE bee_user_section(const WCHAR *kind, u64 size)
 {
 	WCHAR name[USER_NAME];
-	HANDLE section;
-	void *table = NULL;
+
+	user_name(name, kind, L"table");
+	return CreateFileMappingW(INVALID_HANDLE_VALUE, NULL, PAGE_READWRITE, 0,
+				  (DWORD)size, name);
+}
+
+void *bee_user_table(const WCHAR *kind, u64 size, HANDLE *section,
+		     HANDLE *mutex)
+{
+	WCHAR name[USER_NAME];
 
 	user_name(name, kind, L"mutex");
 	if (!*mutex)
 		*mutex = CreateMutexW(NULL, FALSE, name);
-	user_name(name, kind, L"table");
-	section = CreateFileMappingW(INVALID_HANDLE_VALUE, NULL, PAGE_READWRITE,
-				     0, (DWORD)size, name);
-	if (*mutex && section)
-		table = MapViewOfFile(section, FILE_MAP_WRITE, 0, 0,
-				      (SIZE_T)size);
-	/* the open handle keeps the section's name */
-	if (section && !table)
-		CloseHandle(section);
-	return table;
-}
-
-s64 bee_user_table_give(const WCHAR *kind, HANDLE process)
-{
-	WCHAR name[USER_NAME];
-	HANDLE section, given;
-	s64 err = 0;
-
-	user_name(name, kind, L"table");
-	section = OpenFileMappingW(FILE_MAP_WRITE, FALSE, name);
-	if (!section)
-		return bee_win_last();
-	if (!DuplicateHandle(GetCurrentProcess(), section, process, &given, 0,
-			     FALSE, DUPLICATE_SAME_ACCESS))
-		err = bee_win_last();
-	CloseHandle(section);
-	return err;
+	if (!*section)
+		*section = bee_user_section(kind, size);
+	return *mutex && *section ? MapViewOfFile(*section, FILE_MAP_WRITE, 0,
+						  0, (SIZE_T)size)
+				  : NULL;
 }
 
 const char *bee_wine_version(void)

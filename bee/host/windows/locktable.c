@@ -53,10 +53,13 @@ int locktable_same_file(const struct lock_file *a, const struct lock_file *b)
 	       (a->volume == b->volume || !a->volume || !b->volume);
 }
 
-static int same_owner(const struct lock_entry *a, const struct lock_entry *b)
+int locktable_same_owner(const struct lock_entry *a, const struct lock_entry *b)
 {
-	return locktable_same_process(&a->process, &b->process) &&
-	       a->handle == b->handle && a->kind == b->kind;
+	if (a->kind != b->kind)
+		return 0;
+	return a->kind == ABI_FILELOCK_RECORD
+		       ? locktable_same_process(&a->process, &b->process)
+		       : a->open == b->open;
 }
 
 static int ranges_overlap(const struct lock_entry *a,
@@ -72,7 +75,7 @@ static int ranges_overlap(const struct lock_entry *a,
 static int in_the_way(const struct lock_entry *a, const struct lock_entry *want)
 {
 	return locktable_same_file(&a->file, &want->file) &&
-	       ranges_overlap(a, want) && !same_owner(a, want) &&
+	       ranges_overlap(a, want) && !locktable_same_owner(a, want) &&
 	       (a->kind == ABI_FILELOCK_FLOCK) ==
 		       (want->kind == ABI_FILELOCK_FLOCK) &&
 	       (a->type == ABI_FILELOCK_WRITE ||
@@ -132,7 +135,7 @@ static void lock_merge(struct locktable_half *h, struct lock_entry *e)
 	while (i < h->locks) {
 		const struct lock_entry *o = &h->lock[i];
 
-		if (!same_owner(o, e) || o->type != e->type ||
+		if (!locktable_same_owner(o, e) || o->type != e->type ||
 		    !locktable_same_file(&o->file, &e->file) ||
 		    (o->last + 1 != e->first && e->last + 1 != o->first)) {
 			i++;
@@ -153,7 +156,7 @@ s64 locktable_set(struct locktable_half *h, const struct lock_entry *want)
 
 	/* What a cut leaves does not overlap, so each entry is cut once. */
 	while (i < h->locks && !err) {
-		if (same_owner(&h->lock[i], want) &&
+		if (locktable_same_owner(&h->lock[i], want) &&
 		    locktable_same_file(&h->lock[i].file, &want->file) &&
 		    ranges_overlap(&h->lock[i], want))
 			err = lock_cut(h, i, want);
@@ -248,7 +251,8 @@ u32 locktable_drop_process(struct locktable_half *h,
 	u32 i, had = h->locks + h->waiters;
 
 	for (i = 0; i < h->locks; i++)
-		if (locktable_same_process(&h->lock[i].process, p))
+		if (h->lock[i].kind == ABI_FILELOCK_RECORD &&
+		    locktable_same_process(&h->lock[i].process, p))
 			lock_remove(h, i--);
 	for (i = 0; i < h->waiters; i++)
 		if (locktable_same_process(&h->waiter[i].want.process, p))
@@ -256,14 +260,13 @@ u32 locktable_drop_process(struct locktable_half *h,
 	return had - h->locks - h->waiters;
 }
 
-u32 locktable_drop_handle(struct locktable_half *h,
-			  const struct lock_process *p, u64 handle)
+u32 locktable_drop_open(struct locktable_half *h, u64 open)
 {
 	u32 i, had = h->locks;
 
 	for (i = 0; i < h->locks; i++)
-		if (h->lock[i].handle == handle &&
-		    locktable_same_process(&h->lock[i].process, p))
+		if (h->lock[i].kind != ABI_FILELOCK_RECORD &&
+		    h->lock[i].open == open)
 			lock_remove(h, i--);
 	return had - h->locks;
 }

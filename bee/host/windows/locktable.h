@@ -31,8 +31,8 @@ struct lock_file {
 
 struct lock_entry {
 	struct lock_file file;
-	struct lock_process process;
-	u64 handle; /* the owner within the process; 0 for RECORD */
+	struct lock_process process; /* that made it; of RECORD the owner */
+	u64 open; /* the number of the open file that owns it; 0 for RECORD */
 	u32 kind, type;
 	u64 first, last;
 };
@@ -75,19 +75,18 @@ int locktable_is_ring(const struct locktable_half *h,
 
 s64 locktable_wait(struct locktable_half *h, const struct lock_waiter *w);
 void locktable_unwait(struct locktable_half *h, const struct lock_waiter *w);
-/*
- * Drops all that a process, or one handle of it, holds or waits for, and
- * returns the number of entries.
- */
+/* Drop the record locks and waits of a process, or all locks of an open file,
+ * and return the number of entries. */
 u32 locktable_drop_process(struct locktable_half *h,
 			   const struct lock_process *p);
+u32 locktable_drop_open(struct locktable_half *h, u64 open);
 /* Makes the record locks of one process those of another. Returns how many. */
 u32 locktable_move_records(struct locktable_half *h,
 			   const struct lock_process *from,
 			   const struct lock_process *to);
-u32 locktable_drop_handle(struct locktable_half *h,
-			  const struct lock_process *p, u64 handle);
 
+int locktable_same_owner(const struct lock_entry *a,
+			 const struct lock_entry *b);
 int locktable_same_process(const struct lock_process *a,
 			   const struct lock_process *b);
 int locktable_same_file(const struct lock_file *a, const struct lock_file *b);

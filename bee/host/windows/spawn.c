@@ -71,16 +71,26 @@ void bee_exec_close(struct win_handle *h)
 
 static HANDLE handle_of(struct win_handle *h, struct win_passed *to)
 {
-	static u32 said;
+	if (h->kind != WIN_STREAM)
+		return h->h;
+	return h->out ? NULL
+		      : bee_stream_pass(h->stream, &to->console, &to->output);
+}
 
-	if (h->kind == WIN_STREAM)
-		return h->out ? NULL
-			      : bee_stream_pass(h->stream, &to->console,
-						&to->output);
-	if (h->lock_held && !__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
-		bee_os_message("locks of a file that is passed on stay with "
-			       "the program that set them");
-	return h->h;
+/* The open file's locks are the new process's too. */
+static int pass_locks(struct win_spawn *e, struct win_handle *h,
+		      struct win_passed *to)
+{
+	HANDLE locks;
+
+	if (h->kind != WIN_FILE && h->kind != WIN_DIR)
+		return 0;
+	locks = bee_filelock_share(h);
+	e->locks = (u64)locks;
+	to->lock_owner = (u64)h->lock_owner;
+	to->lock_id = h->lock_id;
+	to->lock_held = h->lock_held;
+	return locks ? 0 : -1;
 }
 
 static int is_passed(const struct win_spawn *e, s32 number)
@@ -136,7 +146,7 @@ int bee_spawn_pass(struct win_spawn *e, s32 number)
 				  .inherited = h->inherited,
 				  .gone = h->gone};
 	handle = handle_of(h, to);
-	if (!handle || handle == INVALID_HANDLE_VALUE ||
+	if (!handle || handle == INVALID_HANDLE_VALUE || pass_locks(e, h, to) ||
 	    !SetHandleInformation(handle, HANDLE_FLAG_INHERIT,
 				  HANDLE_FLAG_INHERIT))
 		return -1;
@@ -173,9 +183,15 @@ static void keep_all(const struct win_spawn *e)
 {
 	u32 i;
 
-	for (i = 0; i < e->passed; i++)
+	for (i = 0; i < e->passed; i++) {
 		SetHandleInformation((HANDLE)e->list[i].handle,
 				     HANDLE_FLAG_INHERIT, 0);
+		if (e->list[i].lock_owner)
+			SetHandleInformation((HANDLE)e->list[i].lock_owner,
+					     HANDLE_FLAG_INHERIT, 0);
+	}
+	if (e->locks)
+		SetHandleInformation((HANDLE)e->locks, HANDLE_FLAG_INHERIT, 0);
 }
 
 /* The command line --------------------------------------------------------- */
@@ -316,8 +332,11 @@ s64 bee_spawn_start(struct win_start *s, HANDLE section, struct win_spawn *e,
 	bee_spawn_add(s, section);
 	bee_spawn_add(s, named_handle(L"BEE_FAULTS"));
 	bee_spawn_add(s, named_handle(WIN_ENV_FAMILY));
-	for (i = 0; i < e->passed; i++)
+	bee_spawn_add(s, (HANDLE)e->locks);
+	for (i = 0; i < e->passed; i++) {
 		bee_spawn_add(s, (HANDLE)e->list[i].handle);
+		bee_spawn_add(s, (HANDLE)e->list[i].lock_owner);
+	}
 	swprintf(text, 16, L"%d", pid);
 	SetEnvironmentVariableW(WIN_ENV_MEMBER, text);
 	if (!err && !create_somehow(s))
@@ -413,6 +432,11 @@ static int take_handle(const struct win_passed *from)
 	h->flags = from->flags;
 	h->inherited = 1;
 	h->gone = from->gone;
+	h->lock_owner = (HANDLE)from->lock_owner;
+	h->lock_id = from->lock_id;
+	h->lock_held = from->lock_held;
+	if (h->lock_owner)
+		SetHandleInformation(h->lock_owner, HANDLE_FLAG_INHERIT, 0);
 	if (from->kind != WIN_STREAM) {
 		h->h = handle;
 		return 0;
@@ -487,6 +511,10 @@ int bee_exec_take(struct bee_options *o, char ***env, struct win_spawn **from)
 	*from = e;
 	if (!e->forked)
 		err = take_program(o, e, env);
+	if (e->locks) {
+		SetHandleInformation((HANDLE)e->locks, HANDLE_FLAG_INHERIT, 0);
+		bee_filelock_inherit((HANDLE)e->locks);
+	}
 	for (i = 0; i < e->passed && !err; i++)
 		err = take_handle(&e->list[i]);
 	if (!err)

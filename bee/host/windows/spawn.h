@@ -16,7 +16,9 @@
 struct win_passed {
 	s32 number; /* in the table of both processes */
 	u32 kind, flags, inherited, console, output, gone;
+	u32 lock_held;
 	u64 handle;
+	u64 lock_owner, lock_id;
 };
 
 #define WIN_SOCKETS_PASSED 128
@@ -34,6 +36,7 @@ struct win_spawn {
 	u32 strings; /* execve: offset of the strings in `state` */
 	u32 forked;  /* `state` is what bee_fork_take reads */
 	u64 error;   /* the handle of descriptor 2, for messages; 0: none */
+	u64 locks;   /* the section of bee_filelock_share; 0: none */
 	struct win_passed list[WIN_PASSED];
 	u32 sockets;
 	struct win_socket socket[WIN_SOCKETS_PASSED];
@@ -46,7 +49,7 @@ struct win_spawn {
 };
 
 struct win_start {
-	HANDLE list[2 * WIN_PASSED]; /* what it inherits */
+	HANDLE list[3 * WIN_PASSED]; /* what it inherits */
 	u32 count;
 	STARTUPINFOEXW si;
 	PROCESS_INFORMATION info;

@@ -156,12 +156,13 @@ s64 bee_win_ns(const FILETIME *t); /* since 1970 */
 FILETIME bee_win_filetime(s64 ns);
 s64 bee_random(void *buf, u64 len);
 s64 bee_info(struct abi_host_info *info);
-/* Maps a table of `size` bytes, at most 4 GiB, that all bees of the user share;
- * it begins with zeros. `kind` names it, and *mutex, which guards it and is
- * opened if it is NULL. NULL: it cannot be opened. */
-void *bee_user_table(const WCHAR *kind, u64 size, HANDLE *mutex);
-/* Lets a process keep such a table, which lasts as long as a process has it. */
-s64 bee_user_table_give(const WCHAR *kind, HANDLE process);
+/* The section of a table that all bees of the user share, which begins with
+ * zeros, at most 4 GiB; or NULL. It lasts as long as a process has a handle. */
+HANDLE bee_user_section(const WCHAR *kind, u64 size);
+/* Maps it. `kind` names it, and *mutex, which guards it; it and *section are
+ * opened if they are NULL. NULL: it cannot be opened. */
+void *bee_user_table(const WCHAR *kind, u64 size, HANDLE *section,
+		     HANDLE *mutex);
 const char *bee_wine_version(void); /* NULL on Windows */
 
 /* Handles: handle.c ----------------------------------------------------- */
@@ -199,12 +200,14 @@ struct win_handle {
 	struct win_stream *stream;
 	struct win_stream *out; /* the other direction, if there are two */
 	struct win_dir *dir;
-	u64 lock_id; /* the owner's number of file locks; 0: none yet */
-	struct win_file_id lock_file; /* valid if lock_id is set */
-	u32 lock_held;		      /* closing the handle must drop locks */
-	u32 sock_domain, sock_type;   /* Linux's numbers */
-	u32 sock_peer;		      /* a connection was started or accepted */
-	u32 sock_reset;		      /* ECONNRESET was reported already */
+	struct win_file_id lock_file; /* valid if lock_known is set */
+	u32 lock_known;
+	u32 lock_held;		    /* closing the handle may drop locks */
+	HANDLE lock_owner;	    /* lockowner.h; NULL: none yet */
+	u64 lock_id;		    /* the owner's number */
+	u32 sock_domain, sock_type; /* Linux's numbers */
+	u32 sock_peer;		    /* a connection was started or accepted */
+	u32 sock_reset;		    /* ECONNRESET was reported already */
 	u32 sock_connecting; /* CONNECT was started; its result is not seen */
 };
 
@@ -303,7 +306,14 @@ s64 bee_place_text(HANDLE h, const WCHAR *path, char *out, u64 len);
 /* Locks of files: filelock.c ---------------------------------------------- */
 
 s64 bee_file_lock(s32 handle, struct abi_filelock *l, u32 thread);
-void bee_file_unlock(struct win_handle *h); /* drops what the handle owns */
+/* The process loses the handle, and the open file its locks if no other process
+ * has it. */
+void bee_file_unlock(struct win_handle *h);
+/* Before another process inherits the file: makes h->lock_owner, and returns
+ * the section with the locks, which that process must have too. NULL: no
+ * memory. */
+HANDLE bee_filelock_share(struct win_handle *h);
+void bee_filelock_inherit(HANDLE section); /* in that process */
 /*
  * execve: the record locks become those of the process that takes this one's
  * place, as `op` says; `e` is what it gets. After success this process must
