@@ -52,5 +52,5 @@ suite_mpi4py_deadline = 1200
 SOAKS += o2g
 soak_o2g = $(O2G_RUN) kills 200 && \
 	$(MPI_RUN) -ranks 1,2,3 -mpi mpich,openmpi,debian -deadline 3m \
-	-least 1100 -results $(B)/test/mpi4py.md mpi4py
+	-least 1100 -prove -results $(B)/test/mpi4py.md mpi4py
 soak_o2g_needs = $(o2g_run_needs)

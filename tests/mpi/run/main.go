@@ -30,6 +30,7 @@ type options struct {
 	mpis                    []string
 	ranks                   []int
 	together, least         int
+	prove                   bool
 	deadline                time.Duration
 }
 
@@ -45,6 +46,7 @@ func main() {
 	flag.StringVar(&o.hosts, "hosts", "", "HOST,...: a rank at each, beginning with the first")
 	flag.IntVar(&o.together, "together", 1, "mpi4py: modules in one job, where starting one takes long")
 	flag.IntVar(&o.least, "least", 0, "mpi4py: tests that must pass over O2G with each number of ranks")
+	flag.BoolVar(&o.prove, "prove", false, "mpi4py: also that TCP fails the tests left out for this six times")
 	flag.DurationVar(&o.deadline, "deadline", 2*time.Minute, "of one job")
 	flag.Parse()
 	os.Exit(tap.Run(os.Stdout, func(t *tap.Report) error { return runSuite(t, &o, *mpis, *ranks, flag.Args()) }))

@@ -64,3 +64,107 @@ func TestEnoughMessages(t *testing.T) {
 		}
 	}
 }
+
+// A script is what each run of a module or test says, in order; the last one repeats.
+type script map[string][]string
+
+// runner returns a runner of the script, whose keys are a transport and a name. A run
+// without one of these tests is "NAME-TEST". "!" at the end is a job that failed.
+func (c script) runner(t *testing.T) runner {
+	runs := map[string]int{}
+	return func(name string, tcp bool, left []string) side {
+		key := "o2g " + name
+		if tcp {
+			key = "tcp " + name
+		}
+		for _, test := range left {
+			key += "-" + test
+		}
+		texts := c[key]
+		if len(texts) == 0 {
+			t.Fatalf("unexpected run of %s", key)
+		}
+		text := texts[min(runs[key], len(texts)-1)]
+		runs[key]++
+		s := sideOf(strings.TrimSuffix(text, "!"))
+		s.complete = s.running == "" && !strings.HasSuffix(text, "!")
+		return s
+	}
+}
+
+// TestExcuses: only what TCP fails six times of six is excused.
+func TestExcuses(t *testing.T) {
+	const fails = "bad a"
+	for _, c := range []struct {
+		name         string
+		runs         script
+		good         bool
+		broken, left string
+	}{
+		{"passes on both", script{"tcp m": {"ok a,ok b"}, "o2g m": {"ok a,ok b"}}, true, "", ""},
+		{"TCP passes it at first", script{"tcp m": {"ok a,ok b"}, "o2g m": {"bad a,ok b"}}, false, "a", ""},
+		{"TCP fails it once", script{"tcp m": {"bad a,ok b"}, "o2g m": {"bad a,ok b"},
+			"tcp a": {fails, "ok a"}}, false, "a", ""},
+		{"TCP fails it five times", script{"tcp m": {"bad a,ok b"}, "o2g m": {"bad a,ok b"},
+			"tcp a": {fails, fails, fails, fails, fails, "ok a"}}, false, "a", ""},
+		{"TCP fails it six times", script{"tcp m": {"bad a,ok b"}, "o2g m": {"start a"}, "tcp a": {fails},
+			"tcp m-a": {"ok b"}, "o2g m-a": {"ok b"}}, true, "", "a"},
+		{"another one is behind it", script{"tcp m": {"bad a,ok b"}, "o2g m": {"start a"}, "tcp a": {fails},
+			"tcp m-a": {"ok b"}, "o2g m-a": {"bad b"}}, false, "b", "a"},
+		{"it never begins alone", script{"tcp m": {"bad a,ok b"}, "o2g m": {"bad a,ok b"},
+			"tcp a": {"bad c"}}, false, "a", ""},
+		{"TCP hangs once", script{"tcp m": {"start a", "ok a,ok b"}, "tcp a": {"ok a"},
+			"o2g m": {"bad a,ok b"}}, false, "a", ""},
+		{"TCP ends there each time", script{"tcp m": {"start a!"}, "tcp a": {"start a!"},
+			"tcp m-a": {"ok b"}, "o2g m-a": {"ok b"}}, true, "", "a"},
+		{"TCP's job fails after it", script{"tcp m": {"bad a,ok b"}, "o2g m": {"bad a,ok b"}, "tcp a": {"ok a!"},
+			"tcp m-a": {"ok b"}, "o2g m-a": {"ok b"}}, true, "", "a"},
+		{"TCP never ends", script{"tcp m": {"ok a!"}}, false, "", ""},
+		{"O2G's job fails", script{"tcp m": {"ok a"}, "o2g m": {"ok a!"}}, false, "", ""},
+	} {
+		r := compare("none", "m", 2, c.runs.runner(t))
+		if got := strings.Join(r.broken, " "); r.isGood() != c.good || !strings.Contains(got, c.broken) ||
+			c.broken == "" && got != "" || strings.Join(r.left, " ") != c.left {
+			t.Errorf("%s: good %v, broken %q, left out %q", c.name, r.isGood(), got, r.left)
+		}
+	}
+}
+
+// TestExcusesFew: no more than six tests of a module are excused.
+func TestExcusesFew(t *testing.T) {
+	failsAll := func(name string, tcp bool, left []string) side {
+		if name != "m" {
+			return sideOf("bad " + name)
+		}
+		return sideOf("ok z,bad t" + strings.Repeat("x", len(left)))
+	}
+	if r := compare("none", "m", 2, failsAll); r.isGood() || len(r.left) != 6 || len(r.broken) != 1 {
+		t.Errorf("good %v, broken %q, left out %q", r.isGood(), r.broken, r.left)
+	}
+}
+
+// TestLeftOuts: the tests that are left out are those of that MPI and number of ranks.
+func TestLeftOuts(t *testing.T) {
+	for _, c := range []struct {
+		mpi, module string
+		ranks, want int
+		unfit       bool
+	}{
+		{"mpich", "test_comm_topo", 2, 2, false},
+		{"mpich", "test_comm_topo", 3, 0, false},
+		{"openmpi", "test_comm_topo", 2, 0, false},
+		{"openmpi", "test_p2p_buf,test_ulfm", 1, 3, false},
+		{"debian", "test_p2p_obj", 3, 0, true},
+		{"mpich", "test_p2p_obj", 3, 0, false},
+	} {
+		if got := excludedTests(c.mpi, c.ranks, c.module); len(got) != c.want ||
+			isUnfit(c.mpi, c.ranks, c.module) != c.unfit {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+	for _, l := range leftOuts {
+		if l.cause == "" || !strings.Contains(l.text(), l.cause) || !strings.Contains(l.text(), l.module) {
+			t.Errorf("%+v: its line in the table is %q", l, l.text())
+		}
+	}
+}
