@@ -124,45 +124,54 @@ static void test_contexts(void)
 	pair_close(&p);
 }
 
-/* FI_MR_BASIC: addresses, and keys that the provider chooses. */
-static void test_basic(void)
+/* A domain of this mode instead of the pair's own, which is returned: it is to
+ * be closed with the pair. */
+static struct fid_domain *change_mode(struct pair *p, int mode)
 {
 	struct fi_info *hints = hints_alloc(), *info = NULL;
+	struct fid_domain *was = p->domain;
+
+	hints->domain_attr->mr_mode = mode;
+	CHECK(!fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info));
+	CHECK(info->domain_attr->mr_mode == mode);
+	end_close(&p->a);
+	end_close(&p->b);
+	p->a = p->b = (struct end){0};
+	CHECK(!fi_domain(p->fabric, info, &p->domain, NULL));
+	fi_freeinfo(info);
+	fi_freeinfo(hints);
+	return was;
+}
+
+/* FI_MR_BASIC: addresses, and keys that the provider chooses. FI_MR_SCALABLE:
+ * offsets, and the program's keys. Regions are older than the endpoints. */
+static void in_mode(int mode)
+{
+	const bool basic = mode == FI_MR_BASIC;
 	struct setup setup = {.caps = CAPS};
 	struct fid_mr *mr, *again = NULL;
 	struct fid_domain *was;
+	uint8_t name[NAME_SIZE];
 	struct pair p;
 
-	hints->domain_attr->mr_mode = FI_MR_SCALABLE;
-	CHECK(!fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info));
-	CHECK(info->domain_attr->mr_mode == FI_MR_SCALABLE);
-	fi_freeinfo(info);
-	hints->domain_attr->mr_mode = FI_MR_BASIC;
-	CHECK(!fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info));
-	CHECK(info->domain_attr->mr_mode == FI_MR_BASIC);
 	pair_open(&p, &setup);
-	end_close(&p.a);
-	end_close(&p.b);
-	was = p.domain;
-	CHECK(!fi_domain(p.fabric, info, &p.domain, NULL));
-	mr = register_window(&p, BOTH, KEY); /* before its endpoints */
-	CHECK(!fi_mr_reg(p.domain, mine, 1, BOTH, 0, KEY, 0, &again, NULL));
-	CHECK(fi_mr_key(mr) != fi_mr_key(again));
-	p.a = p.b = (struct end){0};
+	was = change_mode(&p, mode);
+	mr = register_window(&p, BOTH, KEY);
+	CHECK(fi_mr_reg(p.domain, mine, 1, BOTH, 0, KEY, 0, &again, NULL) ==
+	      (basic ? 0 : -FI_ENOKEY));
+	CHECK(basic ? fi_mr_key(mr) != fi_mr_key(again) : fi_mr_key(mr) == KEY);
 	end_open(&p, &p.a, &setup);
 	end_open(&p, &p.b, &setup);
-	{
-		uint8_t name[NAME_SIZE];
-
-		end_name(&p.b, name);
-		p.a.other = end_insert(&p.a, name);
-	}
-	CHECK(round_trip(&p, (uintptr_t)window, fi_mr_key(mr), 1000));
-	CHECK(!fi_close(&mr->fid) && !fi_close(&again->fid));
+	end_name(&p.b, name);
+	p.a.other = end_insert(&p.a, name);
+	CHECK(round_trip(&p, basic ? (uintptr_t)window : 0, fi_mr_key(mr),
+			 1000));
+	/* The other mode's name of the same byte is out of bounds. */
+	CHECK(access_fails(&p, basic ? 0 : (uintptr_t)window, fi_mr_key(mr),
+			   ERANGE));
+	CHECK(!fi_close(&mr->fid) && (!again || !fi_close(&again->fid)));
 	CHECK(!fi_close(&was->fid));
 	pair_close(&p);
-	fi_freeinfo(info);
-	fi_freeinfo(hints);
 }
 
 static void test_data(void)
@@ -340,7 +349,8 @@ void test_access(void)
 	test_trips();
 	test_keys();
 	test_contexts();
-	test_basic();
+	in_mode(FI_MR_BASIC);
+	in_mode(FI_MR_SCALABLE);
 	test_data();
 	test_pieces();
 	test_counters();
