@@ -281,6 +281,25 @@ func TestRollStops(t *testing.T) {
 	}
 }
 
+// One failed node is left out, as the plan permits; the second one stops the roll.
+func TestTooManyFailedNodes(t *testing.T) {
+	r := newTestRoll(t, 6)
+	if !r.run(func() bool { return r.nodes[0].Phase == Full && r.nodes[1].Phase == Full }) {
+		t.Fatal(r.phases())
+	}
+	r.nodes[0].Refused = "it lost its disk"
+	if !r.run(func() bool { return r.Nodes[r.nodes[0].Name].Failed != "" }) || r.State != Running {
+		t.Fatalf("%s, %v %q", r.phases(), r.State, r.Why)
+	}
+	if r.run(func() bool { return r.State == Stopped || r.nodes[1].Phase == Full && r.nodes[2].Phase == Full }); r.State == Stopped {
+		t.Fatalf("%s, %q", r.phases(), r.Why)
+	}
+	r.nodes[1].Refused = "it lost its disk too"
+	if !r.run(func() bool { return r.State == Stopped }) || r.Why != "2 nodes failed, more than 1" {
+		t.Errorf("%s, %v %q", r.phases(), r.State, r.Why)
+	}
+}
+
 // Too many silent nodes hold a roll; when they are back it goes on.
 func TestRollIsHeld(t *testing.T) {
 	r := newTestRoll(t, 6)

@@ -45,7 +45,9 @@ type simNode struct {
 	stoppedUntil  time.Duration // its agent does nothing; the kernel goes on
 	until         time.Duration // end of the kernel's policy, on the node's clock
 	drainAt, busy time.Duration
+	canaryFor     time.Duration // in the first policy, without a break
 	fullFor       time.Duration // in the whole policy, without a break
+	proved        bool          // it had the first policy for its time
 	entered       bool          // it ran the update once
 	waited        bool          // it ran it for the time of a wave
 	inbox         []simOrder
@@ -330,6 +332,9 @@ func (s *sim) check() {
 		if n.kernel != Full {
 			n.fullFor = 0
 		}
+		if n.kernel != Canary {
+			n.canaryFor = 0
+		}
 		if n.kernel >= Loaded && n.kernel <= Full {
 			loaded++
 		}
@@ -374,8 +379,15 @@ func (s *sim) catchingUp() bool {
 // enter counts a node that runs the update for the first time. The first node beyond a wave
 // may do so only when the nodes of that wave had their time.
 func (s *sim) enter(n *simNode) {
-	if n.kernel == Full {
+	switch n.kernel {
+	case Canary:
+		n.canaryFor += simStep
+		n.proved = n.proved || n.canaryFor >= simTimes.Canary
+	case Full:
 		n.fullFor += simStep
+		if !n.proved {
+			s.failf("%s runs the whole policy, and had the first one for no %v", n.Name, simTimes.Canary)
+		}
 	}
 	n.waited = n.waited || n.fullFor >= simTimes.Settle
 	if n.entered {
