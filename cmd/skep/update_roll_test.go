@@ -79,7 +79,11 @@ func (k *rollKernel) Commit(string) error                            { return k.
 func (k *rollKernel) CommitFor(_ string, p uapi.DynamosPolicy) error {
 	return k.change(uapi.DynamosCommitted, &p)
 }
-func (k *rollKernel) TakesRolls() error         { return nil }
+func (k *rollKernel) TakesRolls() error { return nil }
+
+// Events returns none.
+func (k *rollKernel) Events() ([]uapi.DynamosEvent, error) { return nil, nil }
+
 func (k *rollKernel) Revert(string, bool) error { return k.change(uapi.DynamosLoaded, nil) }
 
 func (k *rollKernel) Remove(string) error {

@@ -27,6 +27,7 @@ type RollKernel interface {
 	CommitFor(name string, p uapi.DynamosPolicy) error
 	TakesRolls() error
 	Revert(name string, exist bool) error
+	Events() ([]uapi.DynamosEvent, error)
 	Remove(name string) error
 	Close() error
 }
@@ -451,6 +452,11 @@ func (u *rolledUpdate) Look() (v rolls.View, err error) {
 			return err
 		}
 		v.State, v.End = rollStates[i.State], uapi.Text(i.End[:])
+		if v.State == rolls.OnTrial && u.spec.Health.Stuck > 0 {
+			if v.Stuck, err = stuckCalls(k, u.spec.Name); err != nil {
+				return err
+			}
+		}
 		v.Superseded = i.Cause == uapi.DynamosSuperseded && (v.State == rolls.Drains || v.State == rolls.Absent)
 		s, err := statusOf(k, &i, Names{})
 		if errors.Is(err, ErrNoMore) {
@@ -473,6 +479,22 @@ func (u *rolledUpdate) Look() (v rolls.View, err error) {
 		return err
 	})
 	return v, err
+}
+
+// stuckCalls returns which calls of an update did not return in time since it was applied last.
+func stuckCalls(k RollKernel, name string) (why string, err error) {
+	events, err := k.Events()
+	for i := range events {
+		e := &events[i]
+		switch {
+		case uapi.Text(e.Name[:]) != name:
+		case e.Cause == uapi.DynamosAsked && e.State == uapi.DynamosTrial && uapi.Text(e.Text[:]) == "applied":
+			why = ""
+		case e.Cause == uapi.DynamosStuck && why == "":
+			why = "a call does not return: " + uapi.Text(e.Text[:])
+		}
+	}
+	return why, err
 }
 
 func rolledFunction(f *Function) roll.Function {

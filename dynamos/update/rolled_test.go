@@ -32,7 +32,10 @@ type steppedKernel struct {
 	old     bool // the module is loaded already
 	applied uapi.DynamosApply
 	policy  uapi.DynamosPolicy
+	events  []uapi.DynamosEvent
 }
+
+func (k *steppedKernel) Events() ([]uapi.DynamosEvent, error) { return k.events, k.step("events") }
 
 func (k *steppedKernel) step(name string) error {
 	k.did = append(k.did, name)
@@ -358,6 +361,47 @@ func TestLimitsOfARoll(t *testing.T) {
 	u := c.open()
 	if err := errors.Join(u.Stage(), u.Load()); !errors.Is(err, errFault) || slices.Contains(c.kernel.did, "remove fix") {
 		t.Errorf("a module that another one loaded is removed: %q, %v", c.kernel.did, err)
+	}
+}
+
+// A call that does not return since the trial began is told, if the roll has a limit. Events of
+// an earlier trial and of other updates are not.
+func TestStuckCallsOfARoll(t *testing.T) {
+	event := func(name string, cause uapi.DynamosCause, text string) (e uapi.DynamosEvent) {
+		copy(e.Name[:], name)
+		copy(e.Text[:], text)
+		e.Cause, e.State = cause, uapi.DynamosTrial
+		return e
+	}
+	applied, stuck := event("fix", uapi.DynamosAsked, "applied"), event("fix", uapi.DynamosStuck, "f: 1 stuck for more than 500 ms")
+	policy, other := event("fix", uapi.DynamosAsked, "policy changed"), event("other", uapi.DynamosStuck, "g: 1 stuck")
+	for _, test := range []struct {
+		limit  time.Duration
+		events []uapi.DynamosEvent
+		want   string
+	}{
+		{time.Second, []uapi.DynamosEvent{applied, policy}, ""},
+		{time.Second, []uapi.DynamosEvent{applied, stuck, policy, stuck}, "a call does not return: f: 1 stuck for more than 500 ms"},
+		{time.Second, []uapi.DynamosEvent{stuck, applied}, ""},
+		{time.Second, []uapi.DynamosEvent{applied, other}, ""},
+		{0, []uapi.DynamosEvent{applied, stuck}, ""},
+	} {
+		c := newRollCase(t)
+		c.spec.Health.Stuck = test.limit
+		u := c.open()
+		if err := errors.Join(u.Stage(), u.Load()); err != nil {
+			t.Fatal(err)
+		}
+		c.kernel.infos[0].State, c.kernel.events = uapi.DynamosTrial, test.events
+		if v, err := u.Look(); err != nil || v.Stuck != test.want {
+			t.Errorf("%v, %d events: %q, want %q: %v", test.limit, len(test.events), v.Stuck, test.want, err)
+		}
+		if c.kernel.infos[0].State = uapi.DynamosCommitted; test.want == "" {
+			continue
+		}
+		if v, err := u.Look(); err != nil || v.Stuck != "" {
+			t.Errorf("committed: %q, %v", v.Stuck, err)
+		}
 	}
 }
 

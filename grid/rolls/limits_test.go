@@ -166,3 +166,28 @@ func TestOrdersWaitForTheHost(t *testing.T) {
 		t.Error("a connection that ended was served without an error")
 	}
 }
+
+// A call that does not return stops a roll. The kernel does not revert the update for that, so the
+// node does, again until it is done.
+func TestRollStopsAtAStuckCall(t *testing.T) {
+	f := newFleet(t, "a", "b", "c")
+	f.begin(testSpec, "1,all")
+	f.run("the first wave", func() bool { return f.nodes["a"].k.phase == roll.Full })
+	k := f.nodes["a"].k
+	k.refuse["revert"] = errors.New("the device is busy")
+	k.stuck = "a call does not return: f: 1 stuck for more than 500 ms"
+	reverts := 0
+	f.run("a revert that is tried again", func() bool {
+		k.state, reverts = OnTrial, len(strings.Split(strings.Join(k.did, " "), "revert"))-1
+		return reverts > 2
+	})
+	delete(k.refuse, "revert")
+	f.awaitState(roll.Stopped)
+	if why := f.status().Why; why != "a: "+k.stuck || k.failed != k.stuck {
+		t.Errorf("%q, blocked %q", why, k.failed)
+	}
+	f.run("the revert", func() bool { return k.state == Absent })
+	if n := f.count(func(k *fakeKernel) bool { return k.state == OnTrial || k.state == Kept }); n != 0 {
+		t.Errorf("%d nodes have the update", n)
+	}
+}

@@ -50,6 +50,7 @@ type Update interface {
 type View struct {
 	State  State
 	End    string   // why the kernel reverted it
+	Stuck  string   // which calls on trial did not return in time; the kernel does not revert it
 	Inside []string // tasks inside an update that leaves
 	// Superseded: it was reverted because a newer update replaced it, as End says.
 	Superseded bool
@@ -438,6 +439,11 @@ func (l *local) look() {
 	committed := l.node.Phase == roll.Committed
 	l.off = ""
 	switch {
+	case v.State == OnTrial && v.Stuck != "":
+		l.tell(l.Revert()) // until it succeeds; without a lease no new call enters
+		if l.node.Phase < roll.Leaving {
+			l.harm(v.Stuck)
+		}
 	case v.State == OnTrial && l.node.Phase < roll.Leaving: // also if it was restored at a boot
 	case v.State == Kept && committed:
 		l.booted = false

@@ -41,6 +41,7 @@ type fakeKernel struct {
 	calls      atomic.Uint64
 	off        string // why a committed update is not restored
 	harm       bool
+	stuck      string
 }
 
 func (k *fakeKernel) Boot() string { return k.boot }
@@ -128,7 +129,7 @@ func (u *fakeUpdate) Look() (View, error) {
 	if u.k.unready {
 		return View{}, errors.New("the device is closed")
 	}
-	return View{State: u.k.state, End: u.k.end, Inside: u.k.inside, Superseded: u.k.superseded, Off: u.k.off, Harm: u.k.harm}, nil
+	return View{State: u.k.state, End: u.k.end, Inside: u.k.inside, Superseded: u.k.superseded, Off: u.k.off, Harm: u.k.harm, Stuck: u.k.stuck}, nil
 }
 
 // A fleet is a hub and nodes whose messages arrive at once.
