@@ -37,7 +37,7 @@ func updateWords() []command {
 			summary: "keep an update that is on trial"},
 		{name: "update hold", usage: "update hold NAME -- PROGRAM [ARGS] | update hold --cgroup DIR [--wait TIME] NAME", runner: &updateHold{}, program: true,
 			summary: "put a committed update in force for one job, until the job ends"},
-		{name: "update roll", usage: "update roll FILE... [--waves STEPS] [--canary POLICY] [--policy POLICY] [--supersede] [OPTIONS]", runner: &updateRoll{},
+		{name: "update roll", usage: "update roll FILE... [--waves STEPS] [--per UNIT] [--canary POLICY] [--policy POLICY] [--supersede] [OPTIONS]", runner: &updateRoll{},
 			summary: "bring a signed update to the hub's nodes, in waves"},
 		{name: "update rolls", usage: "update rolls [--json] [NAME] | --pause NAME | --resume NAME | --stop NAME | --forget NAME | --audit NAME", runner: &updateRolls{},
 			summary: "show rolls and their nodes, or change one"},

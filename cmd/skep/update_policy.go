@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"skep/dynamos/update"
+	"skep/dynamos/update/trust"
 	"skep/internal/cli"
 	"skep/internal/uapi"
 	lent "skep/shimos/part"
@@ -117,13 +118,14 @@ func readCPUs(text string) (uint32, func(*uapi.DynamosRule), error) {
 }
 
 func readShare(text string) (uint32, func(*uapi.DynamosRule), error) {
+	text, per := trust.CutPer(text)
 	number, percent := strings.CutSuffix(text, "%")
 	v, err := strconv.ParseFloat(number, 64)
 	share := math.Round(v / 100 * uapi.DynamosShareMax)
 	if err != nil || !percent || !(share >= 1 && share <= uapi.DynamosShareMax) {
-		return 0, nil, errors.New("want a percentage above 0 and up to 100%, as 10%")
+		return 0, nil, errors.New("want a percentage above 0 and up to 100%, as 10%, 10%:uid or 10%:cgroup")
 	}
-	return uapi.DynamosShare, func(r *uapi.DynamosRule) { r.Share = uint32(share) }, nil
+	return uapi.DynamosShare, func(r *uapi.DynamosRule) { r.Share, r.Per = uint32(share), per }, nil
 }
 
 func readWindow(text string) (uint32, func(*uapi.DynamosRule), error) {

@@ -47,6 +47,7 @@ type updateRoll struct {
 	state          string
 	waves          string
 	canary, policy string
+	per            string
 	trial, settle  time.Duration
 	unavailable    int
 	health         watched
@@ -57,7 +58,8 @@ type updateRoll struct {
 func (u *updateRoll) options(f *cli.Flags) {
 	f.StringVar(&u.state, "state", "", "the hub's `DIR`, as given to skep up")
 	f.StringVar(&u.waves, "waves", "1,5%,25%,all", "how many nodes run it, in `STEPS`: numbers, then percentages, then all")
-	f.StringVar(&u.canary, "canary", "", "the first `POLICY` on each node (a tenth of the processes of --policy)")
+	f.StringVar(&u.canary, "canary", "", "the first `POLICY` on each node (a tenth of --policy, see --per)")
+	f.StringVar(&u.per, "per", "", "of what a tenth gets it first on each node: `UNIT` is uid (users), cgroup, or share (processes, the default)")
 	f.StringVar(&u.policy, "policy", "", "the whole `POLICY` (the widest that was signed)")
 	f.DurationVar(&u.trial, "canary-time", roll.DefaultTimes.Canary, "how long a node keeps the first policy: `TIME`")
 	f.DurationVar(&u.settle, "settle", roll.DefaultTimes.Settle, "how long a wave keeps the whole policy: `TIME`")
@@ -67,8 +69,13 @@ func (u *updateRoll) options(f *cli.Flags) {
 	f.BoolVar(&u.detach, "detach", false, "begin, and do not show the progress")
 }
 
-// canaryOf narrows a policy to a tenth of its processes.
-func canaryOf(p trust.Policy) trust.Policy {
+// perUnits are the values of --per.
+var perUnits = map[string]uint32{"": uapi.DynamosPerProcess, "share": uapi.DynamosPerProcess, "uid": uapi.DynamosPerUID, "cgroup": uapi.DynamosPerCgroup}
+
+// canaryOf narrows a policy to a tenth of its processes, users or cgroups. A share that the
+// policy has is a share of the same units, of which it takes a tenth.
+func canaryOf(p trust.Policy, unit string) (trust.Policy, error) {
+	per := perUnits[unit]
 	allow := p.Allow
 	if p.Others {
 		allow = []trust.Rule{{}}
@@ -77,12 +84,15 @@ func canaryOf(p trust.Policy) trust.Policy {
 	for _, r := range allow {
 		if r.Terms&uapi.DynamosShare == 0 {
 			r.Terms |= uapi.DynamosShare
-			r.Share = uapi.DynamosShareMax
+			r.Share, r.Per = uapi.DynamosShareMax, per
+		}
+		if unit != "" && r.Per != per {
+			return p, cli.Errorf(cli.Refused, "the policy has a share already, %s, and a tenth of other units is no part of it: leave --per out", r)
 		}
 		r.Share = max(1, r.Share/10)
 		narrow.Allow = append(narrow.Allow, r)
 	}
-	return narrow
+	return narrow, nil
 }
 
 // statementOf returns what the operators state about a package. Nodes verify it; here it
@@ -117,6 +127,24 @@ func (u *updateRoll) statementOfAll(packages []*pack.Package) (s trust.Package, 
 	return s, nil
 }
 
+// first returns the first policy on each node, which is a part of the whole one.
+func (u *updateRoll) first(f *cli.Flags, full trust.Policy) (trust.Policy, error) {
+	_, known := perUnits[u.per]
+	switch {
+	case !known:
+		return full, f.Usagef("--per takes uid, cgroup or share")
+	case u.canary != "" && f.Given("per"):
+		return full, f.Usagef("--canary is the whole first policy: leave --per out, or write --canary 'share=10%%:uid'")
+	case u.canary == "":
+		return canaryOf(full, u.per)
+	}
+	p, err := trust.ParsePolicy(u.canary)
+	if err != nil {
+		return p, f.Usagef("--canary: %v", err)
+	}
+	return p, nil
+}
+
 // request reads the options.
 func (u *updateRoll) request(f *cli.Flags, packages []*pack.Package) (v hub.RollRequest, err error) {
 	s, err := u.statementOfAll(packages)
@@ -133,11 +161,9 @@ func (u *updateRoll) request(f *cli.Flags, packages []*pack.Package) (v hub.Roll
 			return v, f.Usagef("--policy: %v", err)
 		}
 	}
-	canary := canaryOf(full)
-	if u.canary != "" {
-		if canary, err = trust.ParsePolicy(u.canary); err != nil {
-			return v, f.Usagef("--canary: %v", err)
-		}
+	canary, err := u.first(f, full)
+	if err != nil {
+		return v, err
 	}
 	h, err := u.health.encode(f)
 	if err != nil {

@@ -290,6 +290,38 @@ func TestUpdateRoll(t *testing.T) {
 	}
 }
 
+// With --per, a node runs the update first for a tenth of its users or cgroups, of what is signed.
+func TestUpdateRollPerUnit(t *testing.T) {
+	f := newRollFleet(t, "a")
+	f.awaitNodes(1)
+	f.sign("gid=7")
+	f.skep(0, "update roll %s --per cgroup --state "+f.state+" --waves all --canary-time 1s --settle 1s", "fix.skepup")
+	out, _ := f.skep(0, "update rolls fix --state "+f.state)
+	if !strings.Contains(out, "first for gid=7 share=6553:cgroup\nthen for gid=7\n") {
+		t.Error(out)
+	}
+	k, first, whole := f.kernels["a"], 0, 0
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, p := range k.applied {
+		r := p.Rule[0]
+		switch {
+		case p.Rules == 0 && p.Otherwise == 0: // for nobody
+		case p.Rules != 1 || p.Otherwise != 0 || r.GID != 7 || r.Terms&uapi.DynamosGID == 0:
+			t.Errorf("wider than signed: %+v", p)
+		case r.Terms&uapi.DynamosShare == 0:
+			whole++
+		case r.Share != 6553 || r.Per != uapi.DynamosPerCgroup || whole > 0:
+			t.Errorf("not a tenth of the cgroups, first: %+v", r)
+		default:
+			first++
+		}
+	}
+	if first == 0 || whole == 0 {
+		t.Errorf("%d policies for a tenth, and %d for all", first, whole)
+	}
+}
+
 // checkPage reports an error if the hub's page has no figures of functions, or does not say who
 // did what by which keys.
 func (f *rollFleet) checkPage() {
@@ -589,6 +621,8 @@ func TestUpdateRollOptions(t *testing.T) {
 		"update roll %s --canary everybody":        "is not a term",
 		"update roll %s --policy uid=x":            "is not a term",
 		"update roll %s --settle 0s":               "take times",
+		"update roll %s --per pid":                 "--per takes uid, cgroup or share",
+		"update roll %s --per uid --canary uid=7":  "leave --per out, or write --canary 'share=10%:uid'",
 		"update rolls --pause":                     "--pause expects a value",
 		"update rolls --pause fix --stop fix":      "give one of",
 		"update rolls fix --forget fix":            "give one of",
@@ -606,25 +640,42 @@ func TestUpdateRollOptions(t *testing.T) {
 	}
 }
 
-// The first policy selects a tenth of the processes of the whole one.
+// The first policy selects a tenth of the processes, users or cgroups of the whole one.
 func TestCanaryPolicy(t *testing.T) {
 	for text, want := range map[string]string{
-		"all":                    fmt.Sprintf("share=%d", uapi.DynamosShareMax/10),
-		"all, except comm=sshd":  fmt.Sprintf("share=%d, except comm=sshd", uapi.DynamosShareMax/10),
-		"uid=5, gid=6 share=50%": fmt.Sprintf("uid=5 share=%d, gid=6 share=%d", uapi.DynamosShareMax/10, uapi.DynamosShareMax/20),
-		"comm=sh share=1":        "comm=sh share=1",
+		"uid: all":                  "share=6553:uid",
+		"cgroup: all, except uid=0": "share=6553:cgroup, except uid=0",
+		"share: uid=7":              "uid=7 share=6553",
+		"share=50%:uid":             "share=3276:uid",
+		"uid: share=50%:uid":        "share=3276:uid",
+		"cgroup: comm=make, gid=6":  "comm=make share=6553:cgroup, gid=6 share=6553:cgroup",
+		"all":                       fmt.Sprintf("share=%d", uapi.DynamosShareMax/10),
+		"all, except comm=sshd":     fmt.Sprintf("share=%d, except comm=sshd", uapi.DynamosShareMax/10),
+		"uid=5, gid=6 share=50%":    fmt.Sprintf("uid=5 share=%d, gid=6 share=%d", uapi.DynamosShareMax/10, uapi.DynamosShareMax/20),
+		"comm=sh share=1":           "comm=sh share=1",
 	} {
+		unit, text, given := strings.Cut(text, ": ")
+		if !given {
+			unit, text = "", unit
+		}
 		p, err := trust.ParsePolicy(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := canaryOf(p)
-		if c.String() != want {
-			t.Errorf("%s: %s, want %s", text, c, want)
+		c, err := canaryOf(p, unit)
+		if err != nil || c.String() != want {
+			t.Errorf("%s: %s, want %s: %v", text, c, want, err)
 		}
 		k, err := c.Kernel(1, nil)
 		if err != nil || !p.Contains(&k, nil) {
 			t.Errorf("%s is wider than %s: %v", c, p, err)
 		}
+	}
+	p, err := trust.ParsePolicy("comm=sh, uid=5 share=50%")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := canaryOf(p, "cgroup"); err == nil || !strings.Contains(err.Error(), "uid=5 share=32768, and a tenth of other units is no part of it") {
+		t.Error(err)
 	}
 }

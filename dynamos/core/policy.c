@@ -44,6 +44,11 @@ static const char *value_wrong(const struct dynamos_rule *r)
 		return "the CPU set is empty";
 	if (r->terms & DYNAMOS_SHARE && r->share > 65536)
 		return "a share must be 0 to 65536";
+	if (r->per >= DYNAMOS_PERS)
+		return "a share must be of processes (0), users (1) or cgroups "
+		       "(2)";
+	if (r->per && !(r->terms & DYNAMOS_SHARE))
+		return "it names what a share is of, and has no share";
 	if (r->terms & DYNAMOS_WINDOW && r->from >= r->until)
 		return "a window must end after it begins";
 	return (void *)0;
@@ -55,8 +60,6 @@ static const char *rule_wrong(const struct dynamos_rule *r)
 		return "its term is unknown to this revision";
 	if (r->choice > 1)
 		return "choice must be 0 (older version) or 1 (new version)";
-	if (r->zero)
-		return "the reserved field is not zero";
 	return value_wrong(r);
 }
 
@@ -133,9 +136,9 @@ int dynamos_policy_ends(const struct dynamos_policy *policy)
 	return 0;
 }
 
-u32 dynamos_policy_hash(u32 tgid, u64 key)
+u32 dynamos_policy_hash(u64 unit, u64 key)
 {
-	u64 x = tgid ^ key;
+	u64 x = unit ^ key;
 
 	x = (x ^ x >> 33) * 0xff51afd7ed558ccdull;
 	x = (x ^ x >> 33) * 0xc4ceb9fe1a85ec53ull;

@@ -65,9 +65,18 @@ int dynamos_policy_ends(const struct dynamos_policy *policy);
 void dynamos_policy_compile(const struct dynamos_policy *policy, u64 key,
 			    struct dynamos_table *table);
 
-/* A process's place in the sticky share, 0 to 65535: constant while the key
- * is. */
-u32 dynamos_policy_hash(u32 tgid, u64 key);
+/* The place of a process, user or cgroup in the sticky share, 0 to 65535:
+ * constant while the key is. */
+u32 dynamos_policy_hash(u64 unit, u64 key);
+
+/* What a rule's share is of: the task's process, effective user or cgroup. */
+static inline u64 dynamos_policy_unit(const struct dynamos_rule *rule, u32 tgid,
+				      u32 uid, u64 cgroup)
+{
+	if (rule->per == DYNAMOS_PER_UID)
+		return uid;
+	return rule->per == DYNAMOS_PER_CGROUP ? cgroup : tgid;
+}
 
 static inline int dynamos_policy_cpu(const struct dynamos_rule *rule, u32 cpu)
 {

@@ -70,6 +70,15 @@ static bool in_window(const struct dynamos_rule *rule)
 	return ktime_get_boot_fast_ns() - rule->from < rule->until - rule->from;
 }
 
+static bool in_share(const struct dynamos_rule *rule, u64 key)
+{
+	u64 unit = dynamos_policy_unit(rule, current->tgid,
+				       __kuid_val(current_euid()),
+				       cgroup_id(task_dfl_cgroup(current)));
+
+	return dynamos_policy_hash(unit, key) < rule->share;
+}
+
 /* A task's cgroup is not freed while preemption is off. */
 static int ask_table(const struct dynamos_table *table,
 		     const struct dynamos_test *test)
@@ -80,8 +89,7 @@ static int ask_table(const struct dynamos_table *table,
 	if (more & DYNAMOS_CPUS &&
 	    !dynamos_policy_cpu(rule, raw_smp_processor_id()))
 		return false;
-	if (more & DYNAMOS_SHARE &&
-	    dynamos_policy_hash(current->tgid, table->key) >= rule->share)
+	if (more & DYNAMOS_SHARE && !in_share(rule, table->key))
 		return false;
 	if (more & DYNAMOS_WINDOW && !in_window(rule))
 		return false;

@@ -98,7 +98,7 @@ func TestPolicyTextAtItsBounds(t *testing.T) {
 		}
 	}
 	for share, want := range map[uint32]string{0: "0%", 65536: "100%", 32768: "50%", 1: "0.00153%"} {
-		if got := describeShare(share); got != want {
+		if got := describeShare(share, 0); got != want {
 			t.Errorf("share %d: %q, want %q", share, got, want)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"sync/atomic"
 	"unsafe"
 
@@ -126,7 +127,26 @@ func (d *Device) Apply(a *uapi.DynamosApply) error {
 	if errors.Is(err, unix.EINVAL) && a.Flags&uapi.DynamosObjectsExist != 0 {
 		return errFormer // a module before there was this flag gives no reason
 	}
+	return knowsPer(&a.Policy, err)
+}
+
+// knowsPer is the error of a module from before there were shares of users and cgroups.
+func knowsPer(p *uapi.DynamosPolicy, err error) error {
+	var refused *RefusedError
+	if perOf(p) && errors.As(err, &refused) && strings.HasSuffix(refused.Why, "the reserved field is not zero") {
+		return errFormer
+	}
 	return err
+}
+
+// perOf reports whether a policy has a share of users or cgroups.
+func perOf(p *uapi.DynamosPolicy) bool {
+	for i := range p.Rule[:min(p.Rules, uapi.DynamosRules)] {
+		if p.Rule[i].Per != uapi.DynamosPerProcess {
+			return true
+		}
+	}
+	return false
 }
 
 // SetPolicy replaces an update's policy.
@@ -144,7 +164,7 @@ func (d *Device) change(name string, c uapi.DynamosChange) error {
 	if err := putName(&c.Name, name); err != nil {
 		return err
 	}
-	return d.call(uapi.DynamosIocPolicy, unsafe.Pointer(&c), c.Why[:])
+	return knowsPer(&c.Policy, d.call(uapi.DynamosIocPolicy, unsafe.Pointer(&c), c.Why[:]))
 }
 
 // Commit keeps an update that is on trial.

@@ -131,6 +131,39 @@ func TestModuleThatAsksForNoReason(t *testing.T) {
 	}
 }
 
+// A module from before there were shares of users refuses them by a field that it does not
+// know. Any other refusal keeps its text.
+func TestModuleThatKnowsNoUnits(t *testing.T) {
+	real := ioctl
+	defer func() { ioctl = real }()
+	text := ""
+	ioctl = func(_ int, number uintptr, arg unsafe.Pointer) unix.Errno {
+		if number == uapi.DynamosIocApply {
+			copy((*uapi.DynamosApply)(arg).Why[:], text)
+		} else {
+			copy((*uapi.DynamosChange)(arg).Why[:], text)
+		}
+		return unix.EINVAL
+	}
+	d, share := &Device{}, uapi.DynamosPolicy{Rules: 2}
+	share.Rule[1] = uapi.DynamosRule{Terms: uapi.DynamosShare, Share: 1, Per: uapi.DynamosPerCgroup}
+	for _, c := range []struct {
+		policy     uapi.DynamosPolicy
+		text, want string
+	}{
+		{share, "rule 2: the reserved field is not zero", "next boot"},
+		{share, "rule 2: a share must be 0 to 65536", "0 to 65536"},
+		{uapi.DynamosPolicy{}, "the reserved field is not zero", "reserved"},
+	} {
+		text = c.text
+		for what, err := range map[string]error{"policy": d.SetPolicy("fix", c.policy), "commit": d.CommitFor("fix", c.policy), "apply": d.Apply(&uapi.DynamosApply{Policy: c.policy})} {
+			if !isRefused(err, c.want) {
+				t.Errorf("%s: %q: %v", what, text, err)
+			}
+		}
+	}
+}
+
 // After an upgrade the module of the former release stays loaded, since an update is in force.
 // This skep shows, changes and reverts that update.
 func TestModuleOfTheFormerRelease(t *testing.T) {

@@ -70,7 +70,7 @@ func describeRule(r *uapi.DynamosRule, names Names) string {
 		{uapi.DynamosGID, func() string { return "gid " + names.groupName(r.GID) }},
 		{uapi.DynamosCgroup, func() string { return "cgroup " + names.cgroupName(r.Cgroup) }},
 		{uapi.DynamosCPUSet, func() string { return "cpus " + describeCPUs(&r.CPUs) }},
-		{uapi.DynamosShare, func() string { return "share " + describeShare(r.Share) }},
+		{uapi.DynamosShare, func() string { return "share " + describeShare(r.Share, r.Per) }},
 		{uapi.DynamosWindow, func() string { return describeWindow(r, names.Now) }},
 	} {
 		if r.Terms&t.bit != 0 {
@@ -83,8 +83,9 @@ func describeRule(r *uapi.DynamosRule, names Names) string {
 	return strings.Join(list, " and ")
 }
 
-func describeShare(share uint32) string {
-	return strconv.FormatFloat(float64(share)*100/uapi.DynamosShareMax, 'g', 3, 64) + "%"
+func describeShare(share, per uint32) string {
+	of := map[uint32]string{uapi.DynamosPerUID: " of users", uapi.DynamosPerCgroup: " of cgroups"}
+	return strconv.FormatFloat(float64(share)*100/uapi.DynamosShareMax, 'g', 3, 64) + "%" + of[per]
 }
 
 func describeCPUs(words *[uapi.DynamosCPUs / 64]uint64) string {

@@ -43,6 +43,10 @@ func TestPolicyText(t *testing.T) {
 			return []error{p.Except(), p.Add(uapi.DynamosUID, ruleUID(0)), p.Or(),
 				p.Add(uapi.DynamosShare, func(r *uapi.DynamosRule) { r.Share = 6554 })}
 		},
+		"share 10% of users, or share 0.00153% of cgroups": func(p *Policy) []error {
+			return []error{p.Add(uapi.DynamosShare, func(r *uapi.DynamosRule) { r.Share, r.Per = 6554, uapi.DynamosPerUID }), p.Or(),
+				p.Add(uapi.DynamosShare, func(r *uapi.DynamosRule) { r.Share, r.Per = 1, uapi.DynamosPerCgroup })}
+		},
 		"cpus 0-2,63-64,4095 and for 20s more": func(p *Policy) []error {
 			return []error{
 				p.Add(uapi.DynamosCPUSet, func(r *uapi.DynamosRule) {

@@ -74,19 +74,27 @@ enum dynamos_state {
 #define DYNAMOS_CGROUP 32u /* or a child of it (version 2 hierarchy) */
 #define DYNAMOS_CPUS 64u
 #define DYNAMOS_SHARE                                                          \
-	128u		    /* by a keyed hash of the process, so a process    \
-			       stays with its version */
+	128u		    /* by a keyed hash of the process, user or cgroup, \
+			       so each of them stays with its version */
 #define DYNAMOS_WINDOW 256u /* of CLOCK_BOOTTIME */
 #define DYNAMOS_TERMS 511u
 #define DYNAMOS_TERMS_TASK (DYNAMOS_TERMS & ~(DYNAMOS_CPUS | DYNAMOS_WINDOW))
+
+/* Of what DYNAMOS_SHARE is a share. */
+enum dynamos_per {
+	DYNAMOS_PER_PROCESS,
+	DYNAMOS_PER_UID,    /* effective */
+	DYNAMOS_PER_CGROUP, /* the task's own, not one above (version 2) */
+	DYNAMOS_PERS
+};
 
 struct dynamos_rule {
 	u32 terms;  /* none: always */
 	u32 choice; /* 1: the new version; 0: not (ask the older update) */
 	s32 pid, tgid;
 	u32 uid, gid;
-	u32 share; /* of 65536 */
-	u32 zero;
+	u32 share;	 /* of 65536 */
+	u32 per;	 /* enum dynamos_per; 0 without DYNAMOS_SHARE */
 	u64 cgroup;	 /* its id: the inode number of its folder */
 	u64 from, until; /* ns */
 	char comm[16];	 /* with a NUL */

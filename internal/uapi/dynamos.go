@@ -142,12 +142,19 @@ const (
 // DynamosShareMax is a share of 100 %.
 const DynamosShareMax = 65536
 
+// Of what a share is a share: enum dynamos_per.
+const (
+	DynamosPerProcess = iota
+	DynamosPerUID
+	DynamosPerCgroup
+)
+
 // DynamosRule is struct dynamos_rule.
 type DynamosRule struct {
 	Terms, Choice uint32
 	PID, TGID     int32
 	UID, GID      uint32
-	Share, Zero   uint32
+	Share, Per    uint32
 	Cgroup        uint64
 	From, Until   uint64
 	Comm          [16]byte

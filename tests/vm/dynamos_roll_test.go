@@ -36,6 +36,7 @@ func TestUpdateRolled(t *testing.T) {
 		w.startHub("127.0.0.1:4860")
 		if kernel == walkKernel { // TestUpdateFleet does the other part
 			w.runUpdate("keys trust "+filepath.Join(s.path, "keys"), "1 of 1 keys must sign")
+			w.openLinks()
 			w.rollOverKills(s)
 			w.rollThatHarms(s)
 		} else {
@@ -146,11 +147,15 @@ func (w *walker) waitForLink(what, want string) {
 	w.t.Fatalf("%s: %q, want %q", what, text, want)
 }
 
+// openLinks makes a link that the update lets nobody follow.
+func (w *walker) openLinks() {
+	w.vm.Output(shellProgram(`cd /proc/sys/fs && echo 0 >protected_symlinks; mkdir -m 1777 /tmp/open && cd /tmp/open && echo secret >/tmp/target && chmod 644 /tmp/target
+		setpriv --reuid 2000 --regid 2000 --clear-groups ln -s /tmp/target link`))
+}
+
 // rollOverKills kills hub and agent during the trial, and starts them again.
 func (w *walker) rollOverKills(s *signer) {
 	w.t.Helper()
-	w.vm.Output(shellProgram(`cd /proc/sys/fs && echo 0 >protected_symlinks; mkdir -m 1777 /tmp/open && cd /tmp/open && echo secret >/tmp/target && chmod 644 /tmp/target
-		setpriv --reuid 2000 --regid 2000 --clear-groups ln -s /tmp/target link`))
 	w.roll("roll "+filepath.Join(s.path, "links.skepup")+" --detach --waves all --canary uid=1000 --canary-time 2s --settle 10m --least 500 --max-errors 400", "the roll begins")
 	w.waitForLink("on trial", "Permission denied")
 	w.killHub()

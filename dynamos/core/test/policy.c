@@ -43,7 +43,9 @@ static int ask_term(const struct dynamos_table *t,
 
 	asked++;
 	return (!(more & DYNAMOS_SHARE) ||
-		dynamos_policy_hash(task.tgid, t->key) < r->share) &&
+		dynamos_policy_hash(
+			dynamos_policy_unit(r, task.tgid, user.uid, cgroup),
+			t->key) < r->share) &&
 	       (!(more & DYNAMOS_WINDOW) ||
 		now - r->from < r->until - r->from) &&
 	       (!(more & DYNAMOS_CPUS) || dynamos_policy_cpu(r, cpu)) &&
@@ -123,8 +125,11 @@ static void test_values(void)
 	add_rule(0, 1);
 	add_rule(0, 2);
 	expect_refusal(DYNAMOS_ANY, 1, "choice");
-	add_rule(0, 1)->zero = 1;
-	expect_refusal(DYNAMOS_ANY, 0, "zero");
+	add_rule(DYNAMOS_PID, 1)->pid = 1;
+	policy.rule[0].per = DYNAMOS_PER_UID;
+	expect_refusal(DYNAMOS_ANY, 0, "has no share");
+	add_rule(DYNAMOS_SHARE, 1)->per = DYNAMOS_PERS;
+	expect_refusal(DYNAMOS_ANY, 0, "users (1) or cgroups");
 	add_rule(DYNAMOS_PID, 1);
 	expect_refusal(DYNAMOS_ANY, 0, "pid");
 	add_rule(DYNAMOS_TGID, 1)->tgid = -1;
@@ -327,6 +332,32 @@ static void test_shares(void)
 	TAP(choose_version(0) == 0);
 }
 
+/* A share of users or cgroups: all processes of one have the same version. */
+static void test_units(void)
+{
+	u32 i, n, mixed, held;
+	u32 per;
+
+	for (per = DYNAMOS_PER_UID; per < DYNAMOS_PERS; per++) {
+		begin_policy();
+		add_rule(DYNAMOS_SHARE, 1)->per = per;
+		policy.rule[0].share = 6554;
+		for (mixed = held = i = 0; i < 4000; i++) {
+			cgroup = per == DYNAMOS_PER_CGROUP ? i + (1ull << 32)
+							   : 33;
+			user.uid = per == DYNAMOS_PER_UID ? i : 1000;
+			for (n = task.tgid = 0; task.tgid < 16; task.tgid++)
+				n += choose_version(1) == 1;
+			mixed += n % 16 != 0;
+			held += n / 16;
+		}
+		tap_ok(!mixed && held > 300 && held < 500,
+		       "policy: %u of 4000 units of kind %u, %u mixed", held,
+		       per, mixed);
+		TAP(choose_version(0) == 0);
+	}
+}
+
 static void test_order(void)
 {
 	struct dynamos_rule *r;
@@ -453,6 +484,7 @@ int main(void)
 	test_places();
 	test_cpus();
 	test_shares();
+	test_units();
 	test_order();
 	test_max();
 	test_extends();

@@ -26,6 +26,7 @@ type Rule struct {
 	UID, GID uint32
 	Cgroup   string // path: numbers of cgroups differ between nodes
 	Share    uint32 // of uapi.DynamosShareMax
+	Per      uint32 // of what it is a share: uapi.DynamosPerProcess, PerUID or PerCgroup
 }
 
 // signedTerms are terms that mean the same on every node and in every boot.
@@ -42,7 +43,7 @@ func (r Rule) String() string {
 		{uapi.DynamosUID, fmt.Sprintf("uid=%d", r.UID)},
 		{uapi.DynamosGID, fmt.Sprintf("gid=%d", r.GID)},
 		{uapi.DynamosCgroup, "cgroup=" + r.Cgroup},
-		{uapi.DynamosShare, fmt.Sprintf("share=%d", r.Share)},
+		{uapi.DynamosShare, fmt.Sprintf("share=%d%s", r.Share, perSuffix[r.Per])},
 	} {
 		if r.Terms&t.bit != 0 {
 			list = append(list, t.text)
@@ -56,7 +57,7 @@ func parseRule(text string) (r Rule, err error) {
 		name, value, _ := strings.Cut(term, "=")
 		bit, ok := r.set(name, value)
 		if !ok || r.Terms&bit != 0 {
-			return r, fmt.Errorf("%.80q is not a term: comm=NAME, uid=N, gid=N, cgroup=/PATH or share=N%%, each once", term)
+			return r, fmt.Errorf("%.80q is not a term: comm=NAME, uid=N, gid=N, cgroup=/PATH, share=N%%, share=N%%:uid or share=N%%:cgroup, each once", term)
 		}
 		r.Terms |= bit
 	}
@@ -85,6 +86,7 @@ func (r *Rule) set(name, value string) (bit uint32, ok bool) {
 		r.Cgroup = value
 		return uapi.DynamosCgroup, path.IsAbs(value) && path.Clean(value) == value && len(value) <= maxPath
 	case "share":
+		value, r.Per = CutPer(value)
 		if percent, cut := strings.CutSuffix(value, "%"); cut {
 			n, err := strconv.ParseUint(percent, 10, 7)
 			r.Share = uint32(n * uapi.DynamosShareMax / 100)
@@ -93,6 +95,19 @@ func (r *Rule) set(name, value string) (bit uint32, ok bool) {
 		return uapi.DynamosShare, number(&r.Share) && r.Share >= 1 && r.Share <= uapi.DynamosShareMax
 	}
 	return 0, false
+}
+
+// perSuffix stands behind a share that is not one of processes.
+var perSuffix = [...]string{uapi.DynamosPerProcess: "", uapi.DynamosPerUID: ":uid", uapi.DynamosPerCgroup: ":cgroup"}
+
+// CutPer cuts off what a share is of: ":uid", ":cgroup", or nothing for processes.
+func CutPer(text string) (share string, per uint32) {
+	for per := uint32(uapi.DynamosPerUID); per < uint32(len(perSuffix)); per++ {
+		if share, ok := strings.CutSuffix(text, perSuffix[per]); ok {
+			return share, per
+		}
+	}
+	return text, uapi.DynamosPerProcess
 }
 
 // ParsePolicy reads a policy as people type it: "all", "uid=1000, cgroup=/jobs share=10%" or
@@ -129,7 +144,7 @@ func (p *Policy) check() error {
 	}
 	for _, r := range p.Except {
 		if r.Terms&uapi.DynamosShare != 0 {
-			return fmt.Errorf("a share cannot be excepted, because it is not known which processes belong to it")
+			return fmt.Errorf("a share cannot be excepted, because it is not known which tasks belong to it")
 		}
 	}
 	return nil
@@ -189,7 +204,7 @@ func (p *Policy) Kernel(until uint64, number func(path string) (uint64, error)) 
 	add := func(r Rule, choice uint32) {
 		rule := &k.Rule[k.Rules]
 		k.Rules++
-		*rule = uapi.DynamosRule{Terms: r.Terms, Choice: choice, UID: r.UID, GID: r.GID, Share: r.Share}
+		*rule = uapi.DynamosRule{Terms: r.Terms, Choice: choice, UID: r.UID, GID: r.GID, Share: r.Share, Per: r.Per}
 		copy(rule.Comm[:], r.Comm)
 		if r.Terms&uapi.DynamosCgroup != 0 && err == nil {
 			rule.Cgroup, err = number(r.Cgroup)
@@ -262,7 +277,7 @@ func (p *Policy) allowsRule(r Rule) bool {
 
 // kernelRule returns a rule of the kernel, with terms that a signed rule cannot have.
 func kernelRule(k *uapi.DynamosRule, cgroup func(uint64) string) Rule {
-	r := Rule{Terms: k.Terms, Comm: uapi.Text(k.Comm[:]), UID: k.UID, GID: k.GID, Share: k.Share}
+	r := Rule{Terms: k.Terms, Comm: uapi.Text(k.Comm[:]), UID: k.UID, GID: k.GID, Share: k.Share, Per: k.Per}
 	if k.Terms&uapi.DynamosCgroup != 0 {
 		r.Cgroup = cgroup(k.Cgroup)
 	}
@@ -273,7 +288,7 @@ func kernelRule(k *uapi.DynamosRule, cgroup func(uint64) string) Rule {
 func (r Rule) covers(n Rule) bool {
 	both := func(bit uint32, implied bool) bool { return r.Terms&bit == 0 || n.Terms&bit != 0 && implied }
 	return both(uapi.DynamosComm, r.Comm == n.Comm) && both(uapi.DynamosUID, r.UID == n.UID) &&
-		both(uapi.DynamosGID, r.GID == n.GID) && both(uapi.DynamosShare, n.Share <= r.Share) &&
+		both(uapi.DynamosGID, r.GID == n.GID) && both(uapi.DynamosShare, n.Share <= r.Share && n.Per == r.Per) &&
 		both(uapi.DynamosCgroup, below(n.Cgroup, r.Cgroup))
 }
 

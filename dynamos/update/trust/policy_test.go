@@ -48,6 +48,7 @@ func kernelPolicy(t testing.TB, text string) *uapi.DynamosPolicy {
 				r.Terms, r.PID = r.Terms|uapi.DynamosPID, int32(n)
 			case name == "share":
 				r.Terms, r.Share = r.Terms|uapi.DynamosShare, n
+				_, r.Per = CutPer(value)
 			case name == "cgroup":
 				r.Terms, r.Cgroup = r.Terms|uapi.DynamosCgroup, uint64(n)
 			default:
@@ -86,6 +87,13 @@ func TestWidestPolicy(t *testing.T) {
 		{"share=10%", "allow share=6553", true},
 		{"share=10%", "allow share=6554", false},
 		{"share=10%", "allow uid=1", false},
+		{"all", "allow share=6553:uid", true},
+		{"share=10%", "allow share=6553:uid", false},
+		{"share=10%:uid", "allow share=6553", false},
+		{"share=10%:cgroup", "allow share=6553:uid", false},
+		{"share=10%:cgroup", "allow share=6553:cgroup", true},
+		{"share=10%:cgroup", "allow share=6554:cgroup", false},
+		{"uid=1", "allow uid=1 share=6553:cgroup", true},
 		{"uid=1 share=10%", "allow uid=1 share=100", true},
 		{"all, except comm=sshd", "others", false},
 		{"all, except comm=sshd", "allow comm=sshd", false},
@@ -120,12 +128,12 @@ type testTask struct {
 	uid    uint32
 	pid    int32
 	cgroup string
-	hash   uint32 // decides whether it belongs to a share
+	hash   [3]uint32 // those of its process, user and cgroup decide whether it belongs to a share
 }
 
 func (k testTask) takes(r *Rule, pid int32) bool {
 	return (r.Terms&uapi.DynamosComm == 0 || r.Comm == k.comm) && (r.Terms&uapi.DynamosUID == 0 || r.UID == k.uid) &&
-		(r.Terms&uapi.DynamosPID == 0 || pid == k.pid) && (r.Terms&uapi.DynamosShare == 0 || k.hash < r.Share) &&
+		(r.Terms&uapi.DynamosPID == 0 || pid == k.pid) && (r.Terms&uapi.DynamosShare == 0 || k.hash[r.Per] < r.Share) &&
 		(r.Terms&uapi.DynamosCgroup == 0 || below(k.cgroup, r.Cgroup))
 }
 
@@ -163,7 +171,7 @@ func TestContainedPolicySelectsNoMore(t *testing.T) {
 		for uid := range uint32(2) {
 			for pid := range int32(2) {
 				for _, path := range testPaths {
-					for _, hash := range []uint32{0, 100, 60000} {
+					for _, hash := range [][3]uint32{{0, 100, 60000}, {100, 60000, 0}, {60000, 0, 100}} {
 						world = append(world, testTask{comm, uid, pid, path, hash})
 					}
 				}
@@ -182,13 +190,13 @@ func TestContainedPolicySelectsNoMore(t *testing.T) {
 	for range 40000 {
 		signed, asked := "all", "others"
 		if rng.IntN(2) == 0 {
-			signed = terms("cgroup=/jobs", "share=1%", "cgroup=/")
+			signed = terms("cgroup=/jobs", "share=1%", "share=1%:uid", "share=1%:cgroup", "cgroup=/")
 		}
 		for range rng.IntN(3) {
 			signed += ", except " + terms("cgroup=/jobs", "cgroup=/jobs/a")
 		}
 		for range rng.IntN(4) {
-			asked = word("allow ", "except ") + terms("cgroup=2", "cgroup=3", "share=50", "share=60001", "pid=1", "cgroup=1") + ", " + asked
+			asked = word("allow ", "except ") + terms("cgroup=2", "cgroup=3", "share=50", "share=60001", "share=50:uid", "share=50:cgroup", "pid=1", "cgroup=1") + ", " + asked
 		}
 		if rng.IntN(2) == 0 {
 			asked = strings.TrimSuffix(strings.TrimSuffix(asked, "others"), ", ")
@@ -217,14 +225,14 @@ func TestContainedPolicySelectsNoMore(t *testing.T) {
 }
 
 func TestPolicyTexts(t *testing.T) {
-	for _, text := range []string{"all", "all, except comm=sshd uid=0", "uid=1000, cgroup=/jobs share=6553", "comm=a uid=1 gid=2 cgroup=/x share=65536"} {
+	for _, text := range []string{"all", "all, except comm=sshd uid=0", "uid=1000, cgroup=/jobs share=6553", "comm=a uid=1 gid=2 cgroup=/x share=65536", "share=6553:uid, comm=a share=1:cgroup"} {
 		p, err := ParsePolicy(text)
 		if err != nil || p.String() != text {
 			t.Errorf("%q: %q, %v", text, p, err)
 		}
 	}
 	for _, text := range []string{"", "except uid=1", "all, uid=1", "pid=1", "uid=-1", "uid=1 uid=2", "cgroup=jobs", "cgroup=/a/", "cgroup=/a/../b",
-		"share=0%", "share=101%", "share=65537", "share=0", "comm=", "comm=1234567890123456", "all, except share=10%", "uid=4294967296", "uid",
+		"share=0%", "share=101%", "share=10%:pid", "share=:uid", "share=10%:", "share=10%:uid:cgroup", "share=10% share=10%:uid", "share=65537", "share=0", "comm=", "comm=1234567890123456", "all, except share=10%", "uid=4294967296", "uid",
 		"all" + strings.Repeat(", except uid=1", maxRules+1)} {
 		if p, err := ParsePolicy(text); err == nil {
 			t.Errorf("%q: taken as %+v", text, p)
@@ -247,6 +255,7 @@ func TestPolicyForTheKernel(t *testing.T) {
 		{"all", "others"},
 		{"all, except comm=sshd, except uid=0", "except comm=sshd, except uid=0, others"},
 		{"uid=5 comm=sh, gid=6 share=10%, cgroup=/jobs", "allow uid=5 comm=sh, allow gid=6 share=6553, allow cgroup=2"},
+		{"share=10%:uid, cgroup=/jobs share=1%:cgroup", "allow share=6553:uid, allow share=655:cgroup cgroup=2"},
 	} {
 		p, err := ParsePolicy(c.text)
 		if err != nil {

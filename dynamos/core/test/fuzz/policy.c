@@ -38,7 +38,11 @@ static int rule_holds(const struct dynamos_rule *r, u64 key, int in_task)
 	       (!(t & DYNAMOS_CGROUP) || r->cgroup == facts.cgroup) &&
 	       (!(t & DYNAMOS_CPUS) || dynamos_policy_cpu(r, facts.cpu)) &&
 	       (!(t & DYNAMOS_SHARE) ||
-		dynamos_policy_hash(facts.tgid, key) < r->share) &&
+		dynamos_policy_hash(r->per == DYNAMOS_PER_UID ? facts.uid
+				    : r->per == DYNAMOS_PER_CGROUP
+					    ? facts.cgroup
+					    : (u32)facts.tgid,
+				    key) < r->share) &&
 	       (!(t & DYNAMOS_WINDOW) ||
 		(facts.now >= r->from && facts.now < r->until));
 }
@@ -122,8 +126,8 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	fill_policy(&policy, data + sizeof(facts), size - sizeof(facts));
 	/* A rule that speaks of this very task is what chance seldom gives. */
 	for (i = 0; i < policy.rules; i++)
-		if (policy.rule[i].zero == 1) {
-			policy.rule[i].zero = 0;
+		if (policy.rule[i].per == DYNAMOS_PERS) {
+			policy.rule[i].per = 0;
 			policy.rule[i].pid = facts.pid;
 			policy.rule[i].uid = facts.uid;
 			memcpy(policy.rule[i].comm, facts.comm, 16);
