@@ -24,4 +24,4 @@ mutants_dynamos/update = update-mutants
 
 # A roll over 1,000 simulated machines.
 BENCHES += update-fleet
-bench_update-fleet = $(GO) test -run '^$$' -bench Fleet -benchtime 1x ./dynamos/update/roll
+bench_update-fleet = $(GO) test -run '^$$' -bench Fleet -benchtime 1x ./grid/rolls
