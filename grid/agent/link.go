@@ -68,8 +68,8 @@ func Join(ctx context.Context, c Config, address, text string) error {
 	hub := newClient(address, ident.JoinTLS(token, proto.ALPNHTTP))
 	defer hub.http.CloseIdleConnections()
 	var j proto.Joined
-	err = hub.post(ctx, proto.PathJoin, proto.Join{Revision: proto.Revision, Version: c.Version,
-		Token: text, CSR: csr, NKey: n.NKey(), Name: name}, &j)
+	err = hub.post(ctx, proto.PathJoin, proto.Join{Version: c.Version, Name: name,
+		Login: proto.Login{Revision: proto.Revision, Token: text, CSR: csr, NKey: n.NKey()}}, &j)
 	if err != nil {
 		err = joinError(address, err)
 		var p *proto.Problem

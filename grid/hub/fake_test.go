@@ -211,7 +211,7 @@ func (w *world) postJoin(token string, node *ident.Node, change func(*proto.Join
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	v := proto.Join{Revision: proto.Revision, Token: token, CSR: csr, NKey: node.NKey(), Name: "pc"}
+	v := proto.Join{Login: proto.Login{Revision: proto.Revision, Token: token, CSR: csr, NKey: node.NKey()}, Name: "pc"}
 	if change != nil {
 		change(&v)
 	}

@@ -323,6 +323,11 @@ func TestUserTokens(t *testing.T) {
 	if err := RenewUser(t.Context(), n, time.Now().AddDate(0, 0, 330)); err != nil || !n.Expires().After(before.Add(-time.Minute)) {
 		t.Errorf("an old certificate: %v", err)
 	}
+	if csr, err := openTestUser(t).CSR(); err != nil {
+		t.Error(err)
+	} else if _, err := requestJSON[proto.Joined](t.Context(), NewUserClient(n), http.MethodPost, proto.PathRenew, proto.Renew{CSR: csr}); err == nil || !strings.Contains(err.Error(), "bound to another key") {
+		t.Errorf("another key: %v", err)
+	}
 	if err := Login(t.Context(), openTestUser(t), newWorld(t, nil).hub.Address().String(), answer.Token); !errors.Is(err, ident.ErrOtherHub) && !errors.Is(err, ident.ErrWrongHub) {
 		t.Errorf("another hub: %v", err)
 	}

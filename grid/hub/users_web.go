@@ -20,26 +20,13 @@ import (
 // token is spent.
 func (h *Hub) login(w http.ResponseWriter, r *http.Request) {
 	var v proto.Login
-	if !h.body(w, r, &v) {
-		return
-	}
-	if _, p := proto.CommonRevision(proto.Revision, v.Revision); p != nil {
-		writeJSON(w, http.StatusConflict, p)
-		return
-	}
-	id := ident.NodeID(v.NKey)
-	key, err := requestKey(v.CSR)
-	var cert []byte
-	if err == nil {
-		cert, err = h.ca.SignUser(v.CSR, id)
-	}
-	if err != nil {
-		writeProblem(w, http.StatusBadRequest, proto.ProblemRequest, "%v", err)
+	c := h.readLogin(w, r, &v, &v, issuer{func(string, string) error { return nil }, h.ca.SignUser}) // addKey checks the key
+	if c == nil {
 		return
 	}
 	name, refused := "", error(nil)
-	_, err = h.userTokens.RedeemFor(v.Token, func(user string) error {
-		name, refused = h.accounts.addKey(user, id, key)
+	_, err := h.userTokens.RedeemFor(v.Token, func(user string) error {
+		name, refused = h.accounts.addKey(user, c.id, c.key)
 		return refused
 	})
 	switch {
@@ -50,7 +37,7 @@ func (h *Hub) login(w http.ResponseWriter, r *http.Request) {
 		tokenProblem(w, err)
 	default:
 		h.log.Info("an account was opened", "user", name, "from", r.RemoteAddr)
-		writeJSON(w, http.StatusOK, proto.Joined{Node: id, Name: name, Certificate: cert, CA: h.ca.DER(), Hub: h.cfg.Version})
+		h.answerJoined(w, c, name, "")
 	}
 }
 
@@ -109,24 +96,13 @@ func (h *Hub) userHandler() http.Handler {
 }
 
 func (h *Hub) renewUser(w http.ResponseWriter, r *http.Request, u *account) {
-	var v proto.Renew
-	if !h.body(w, r, &v) {
-		return
-	}
 	id, _ := ident.PeerUser(*r.TLS)
-	key, err := requestKey(v.CSR)
-	if err == nil && u.Keys[id] != key {
-		err = errors.New("this certificate is bound to another key")
-	}
-	var cert []byte
-	if err == nil {
-		cert, err = h.ca.SignUser(v.CSR, id)
-	}
-	if err != nil {
-		writeProblem(w, http.StatusBadRequest, proto.ProblemRequest, "%v", err)
-		return
-	}
-	writeJSON(w, http.StatusOK, proto.Joined{Node: id, Name: u.Name, Certificate: cert, CA: h.ca.DER(), Hub: h.cfg.Version})
+	h.renew(w, r, id, u.Name, issuer{func(id, key string) error {
+		if u.Keys[id] != key {
+			return errors.New("this certificate is bound to another key")
+		}
+		return nil
+	}, h.ca.SignUser})
 }
 
 // statusOf is the status with the numbers of one user.

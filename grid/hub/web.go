@@ -30,7 +30,7 @@ func (h *Hub) webHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc(proto.PatternJoin, h.join)
 	mux.HandleFunc(proto.PatternLogin, h.login)
-	mux.HandleFunc(proto.PatternRenew, h.forNode(h.handleRenew))
+	mux.HandleFunc(proto.PatternRenew, h.forNode(h.renewNode))
 	mux.HandleFunc(proto.PatternClaim, h.forNode(h.handleClaim))
 	mux.HandleFunc(proto.PatternBlob, h.forNode(h.sendBlob))
 	mux.HandleFunc(proto.PatternArgs, h.forNode(h.sendArgs))
@@ -121,26 +121,12 @@ func (h *Hub) largeBody(w http.ResponseWriter, r *http.Request, v any, most int6
 // join admits a node. The rest of the request is checked before a use of the token is spent.
 func (h *Hub) join(w http.ResponseWriter, r *http.Request) {
 	var v proto.Join
-	if !h.body(w, r, &v) {
+	c := h.readLogin(w, r, &v, &v.Login, h.nodeIssuer())
+	if c == nil {
 		return
 	}
-	if _, p := proto.CommonRevision(proto.Revision, v.Revision); p != nil {
-		writeJSON(w, http.StatusConflict, p)
-		return
-	}
-	id := ident.NodeID(v.NKey)
-	key, err := requestKey(v.CSR)
-	if err == nil {
-		err = h.roster.check(id, key)
-	}
-	var cert []byte
-	var user string
-	if err == nil {
-		cert, err = h.ca.Sign(v.CSR, id)
-	}
-	if err == nil {
-		user, err = h.engine.UserJWT(id, v.NKey)
-	}
+	id, key := c.id, c.key
+	user, err := h.engine.UserJWT(id, v.NKey)
 	if err != nil {
 		writeProblem(w, http.StatusBadRequest, proto.ProblemRequest, "%v", err)
 		return
@@ -159,8 +145,7 @@ func (h *Hub) join(w http.ResponseWriter, r *http.Request) {
 		h.log.Warn("a node that joined is not in the audit log", "node", name, "error", err)
 	}
 	h.log.Info("a node joined", "node", name, "id", id, "from", r.RemoteAddr)
-	writeJSON(w, http.StatusOK, proto.Joined{Node: id, Name: name, Certificate: cert,
-		CA: h.ca.DER(), UserJWT: user, Hub: h.cfg.Version})
+	h.answerJoined(w, c, name, user)
 }
 
 func tokenProblem(w http.ResponseWriter, err error) {
@@ -173,6 +158,67 @@ func tokenProblem(w http.ResponseWriter, err error) {
 	writeProblem(w, http.StatusInternalServerError, proto.ProblemInternal, "the hub cannot use its tokens: %v", err)
 }
 
+// A certified peer has a certificate of the hub for its key.
+type certified struct {
+	id   string
+	key  string // SHA-256, hex
+	cert []byte // DER
+}
+
+// An issuer gives certificates to peers of one kind.
+type issuer struct {
+	check func(id, key string) error // refuses the key of a peer
+	sign  func(csr []byte, id string) ([]byte, error)
+}
+
+func (h *Hub) nodeIssuer() issuer { return issuer{h.roster.check, h.ca.Sign} }
+
+// certify signs a certificate request, or answers it with why not.
+func (i issuer) certify(w http.ResponseWriter, csr []byte, id string) *certified {
+	key, err := requestKey(csr)
+	if err == nil {
+		err = i.check(id, key)
+	}
+	var cert []byte
+	if err == nil {
+		cert, err = i.sign(csr, id)
+	}
+	if err != nil {
+		writeProblem(w, http.StatusBadRequest, proto.ProblemRequest, "%v", err)
+		return nil
+	}
+	return &certified{id, key, cert}
+}
+
+// readLogin reads the body of a request for a first certificate into v, of which l is a part,
+// and certifies the peer.
+func (h *Hub) readLogin(w http.ResponseWriter, r *http.Request, v any, l *proto.Login, by issuer) *certified {
+	if !h.body(w, r, v) {
+		return nil
+	}
+	if _, p := proto.CommonRevision(proto.Revision, l.Revision); p != nil {
+		writeJSON(w, http.StatusConflict, p)
+		return nil
+	}
+	return by.certify(w, l.CSR, ident.NodeID(l.NKey))
+}
+
+// renew signs a new certificate for the key that a peer has.
+func (h *Hub) renew(w http.ResponseWriter, r *http.Request, id, name string, by issuer) {
+	var v proto.Renew
+	if !h.body(w, r, &v) {
+		return
+	}
+	if c := by.certify(w, v.CSR, id); c != nil {
+		h.answerJoined(w, c, name, "")
+	}
+}
+
+func (h *Hub) answerJoined(w http.ResponseWriter, c *certified, name, userJWT string) {
+	writeJSON(w, http.StatusOK, proto.Joined{Node: c.id, Name: name, Certificate: c.cert,
+		CA: h.ca.DER(), UserJWT: userJWT, Hub: h.cfg.Version})
+}
+
 func requestKey(csr []byte) (string, error) {
 	req, err := x509.ParseCertificateRequest(csr)
 	if err != nil {
@@ -182,26 +228,8 @@ func requestKey(csr []byte) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// handleRenew signs a new certificate for the key that the node has.
-func (h *Hub) handleRenew(w http.ResponseWriter, r *http.Request, id string) {
-	var v proto.Renew
-	if !h.body(w, r, &v) {
-		return
-	}
-	key, err := requestKey(v.CSR)
-	if err == nil {
-		err = h.roster.check(id, key)
-	}
-	var cert []byte
-	if err == nil {
-		cert, err = h.ca.Sign(v.CSR, id)
-	}
-	if err != nil {
-		writeProblem(w, http.StatusBadRequest, proto.ProblemRequest, "%v", err)
-		return
-	}
-	writeJSON(w, http.StatusOK, proto.Joined{Node: id, Name: h.roster.name(id), Certificate: cert,
-		CA: h.ca.DER(), Hub: h.cfg.Version})
+func (h *Hub) renewNode(w http.ResponseWriter, r *http.Request, id string) {
+	h.renew(w, r, id, h.roster.name(id), h.nodeIssuer())
 }
 
 // paced extends the deadlines of a transfer while bytes move, and counts those that it sends

@@ -137,16 +137,13 @@ func SplitSubject(subject string) (id string, verb Verb, ok bool) {
 
 // Join is the body of a join request.
 type Join struct {
-	Revision int    `json:"revision"`
-	Version  string `json:"version"` // of skep, for messages
-	Token    string `json:"token"`
-	CSR      []byte `json:"csr"` // DER
-	NKey     string `json:"nkey"`
-	Name     string `json:"name"`
+	Login
+	Version string `json:"version"` // of skep, for messages
+	Name    string `json:"name"`
 }
 
 // Login is the body of the request by which a user opens an account on a machine. Joined
-// answers it, with the account's name.
+// answers it, with the account's name. A node that joins sends the same, and more.
 type Login struct {
 	Revision int    `json:"revision"`
 	Token    string `json:"token"`
