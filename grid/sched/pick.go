@@ -41,7 +41,7 @@ func (n *node) hasMemory(c *call) bool {
 // fitsAhead reports whether c may wait at a busy node. It must fit in the place of
 // whichever call ends first, so it needs no more memory than each of them.
 func (n *node) fitsAhead(c *call) bool {
-	if !n.shown[c.work] {
+	if c.long || !n.shown[c.work] {
 		return false
 	}
 	for _, l := range n.running {

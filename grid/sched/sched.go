@@ -141,6 +141,8 @@ type CallQueued struct {
 	Memory   uint64 // that the call needs; 0 if unknown
 	Size     uint64 // bytes of arguments
 	Node     NodeID // the only node that may run it; "" for any
+	// Nobody knows how long it takes: no lease waits for its end, nor does it wait for another's.
+	Long bool
 }
 
 // CallCancel: the master cancelled the call.

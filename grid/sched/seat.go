@@ -213,7 +213,7 @@ func (s *Scheduler) seatAfter(n *node, ss *session) *seat {
 	for i := range n.seats {
 		t := &n.seats[i]
 		switch keeps := s.willKeep(t); {
-		case t.lease == nil || t.next != nil:
+		case t.lease == nil || t.next != nil || t.lease.call.long:
 		case ss.user.isServed() && t.session.user != ss.user: // it would have one more
 		case keeps && t.session == ss:
 			return t

@@ -11,6 +11,10 @@ func submitWithMemory(id CallID, s SessionID, memory uint64) Event {
 	return CallQueued{Call: id, Session: s, Worker: modA, Memory: memory}
 }
 
+func submitLong(id CallID, s SessionID) Event {
+	return CallQueued{Call: id, Session: s, Worker: modA, Long: true}
+}
+
 // twoSessions returns steps that begin with two sessions and a node with that many slots.
 func twoSessions(slots int, steps ...step) []step {
 	return append([]step{{0, SessionOpen{Session: 1}, nil}, {0, SessionOpen{Session: 2}, nil}, {0, nodeUp("a", slots), nil}}, steps...)
@@ -44,6 +48,28 @@ var seatScripts = []script{
 		step{0.1, submitCall(2, 1, modA), []string{"grant 2 to a #2"}},
 		step{0.1, submitCall(3, 1, modA), []string{"grant 3 to a #3"}},
 		step{0.1, submitCall(4, 2, modA), []string{"grant 4 to a #4 ahead"}},
+	)},
+	{"nothing waits for a call of which nobody knows how long it takes", Config{}, twoSessions(2,
+		step{0, submitCall(1, 1, modA), nil},
+		step{0, askSlots("a", 2), []string{"grant 1 to a #1"}},
+		step{0.1, callDone("a", 1, 1), []string{"commit 1 #1"}},
+		step{0.1, askSlots("a", 2), nil},
+		step{0.1, submitLong(2, 1), []string{"grant 2 to a #2"}},
+		step{0.1, submitLong(3, 1), []string{"grant 3 to a #3"}},
+		step{0.1, submitCall(4, 2, modA), nil},
+		step{90, callDone("a", 2, 2), []string{"commit 2 #2"}},
+		step{90, askSlots("a", 1), []string{"grant 4 to a #4"}},
+	)},
+	{"nor does such a call wait for another", Config{}, twoSessions(2,
+		step{0, submitCall(1, 1, modA), nil},
+		step{0, askSlots("a", 2), []string{"grant 1 to a #1"}},
+		step{0.1, callDone("a", 1, 1), []string{"commit 1 #1"}},
+		step{0.1, askSlots("a", 2), nil},
+		step{0.1, submitCall(2, 1, modA), []string{"grant 2 to a #2"}},
+		step{0.1, submitCall(3, 1, modA), []string{"grant 3 to a #3"}},
+		step{0.1, submitLong(4, 2), nil},
+		step{0.2, callDone("a", 2, 2), []string{"commit 2 #2"}},
+		step{0.2, askSlots("a", 1), []string{"grant 4 to a #4"}},
 	)},
 	{"one that thinks for long between its calls lets another wait at its only slot", Config{}, twoSessions(1,
 		step{0, askSlots("a", 1), nil},

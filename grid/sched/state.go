@@ -100,6 +100,7 @@ type call struct {
 	work    work
 	memory  uint64
 	only    NodeID // the node that it is bound to, or ""
+	long    bool   // as in CallQueued
 	leases  []*lease
 	since   time.Time // queued first
 	grants  int
@@ -458,6 +459,7 @@ func (s *Scheduler) callQueued(e CallQueued) {
 		work:    work{e.Worker.Module, e.Function},
 		memory:  e.Memory,
 		only:    e.Node,
+		long:    e.Long,
 		since:   s.now,
 	}
 	c.kind = ss.kindOf(c)
