@@ -180,7 +180,7 @@ func (h *fakeHub) result(_ context.Context, call, _, n uint64, body io.Reader, s
 	return h.refuses
 }
 
-func (h *fakeHub) exec(_ context.Context, id string) (io.ReadWriteCloser, error) {
+func (h *fakeHub) exec(_ context.Context, id string, _ uint64) (io.ReadWriteCloser, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.execs[id], h.cut

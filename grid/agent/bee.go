@@ -46,6 +46,7 @@ type programOptions struct {
 	nonce  *uint64  // set if bee runs the program
 	files  []string // of the agent, which the program reads
 	limits proto.Limits
+	stream bool // a worker has one
 }
 
 const (
@@ -93,7 +94,7 @@ func (a *Agent) beeArgs(path string, o programOptions, env []string) []string {
 	if o.memory > 0 {
 		args = append(args, "--memory", strconv.FormatUint(max(o.memory, lowestBytes), 10))
 	}
-	if len(o.env) > 0 && strings.HasPrefix(o.env[0], "SKEP_STREAM=") {
+	if o.stream {
 		args = append(args, "--stream", streamNumber)
 	}
 	if o.name != "" {

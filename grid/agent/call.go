@@ -55,6 +55,9 @@ func (a *Agent) tryCall(ctx context.Context, l *lease) (*proto.Done, []byte, err
 		return nil, nil, failf(proto.ReasonNode, uapi.EInternal, "the user's folders cannot be used: %v", err)
 	}
 	l.area = area
+	if l.Exec != nil {
+		return a.tryProgram(ctx, l)
+	}
 	fetched, err := a.fetchBlobs(ctx, l)
 	if err != nil {
 		return nil, nil, err

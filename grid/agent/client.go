@@ -183,13 +183,13 @@ func (e *atEnd) Read(p []byte) (int, error) {
 }
 
 // exec turns a connection of its own into exec's frames.
-func (c *client) exec(ctx context.Context, id string) (io.ReadWriteCloser, error) {
+func (c *client) exec(ctx context.Context, id string, fence uint64) (io.ReadWriteCloser, error) {
 	conn, err := c.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
 	conn.SetDeadline(time.Now().Add(requestLimit))
-	r, err := http.NewRequest(http.MethodPost, base+proto.PathExec(id), nil)
+	r, err := http.NewRequest(http.MethodPost, base+proto.PathExec(id, fence), nil)
 	if err != nil {
 		return nil, err
 	}

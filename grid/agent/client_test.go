@@ -130,7 +130,7 @@ func TestStreamsFromTheHub(t *testing.T) {
 			return
 		}
 		defer c.Close()
-		if r.Header.Get("Upgrade") != "skep-exec" || r.Header.Get("Connection") != "Upgrade" || r.Method+" "+r.URL.Path != "POST "+proto.PathExec("id") {
+		if r.Header.Get("Upgrade") != "skep-exec" || r.Header.Get("Connection") != "Upgrade" || r.Method+" "+r.URL.Path != "POST "+proto.PathExec("id", 0) {
 			t.Errorf("%s %s %v", r.Method, r.URL.Path, r.Header)
 		}
 		io.WriteString(c, answer)
@@ -138,7 +138,7 @@ func TestStreamsFromTheHub(t *testing.T) {
 			echo, _ = rw.ReadString('\n')
 		}
 	})
-	s, err := cli.exec(t.Context(), "id")
+	s, err := cli.exec(t.Context(), "id", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestStreamsFromTheHub(t *testing.T) {
 		"EOF":                "",
 	} {
 		answer = text
-		s, err := cli.exec(t.Context(), "id")
+		s, err := cli.exec(t.Context(), "id", 0)
 		checkText(t, text, err, want)
 		if s != nil {
 			t.Errorf("%q gave streams", text)
@@ -168,7 +168,7 @@ func TestStreamsFromTheHub(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := cli.exec(ctx, "id"); !errors.Is(err, context.Canceled) {
+	if _, err := cli.exec(ctx, "id", 0); !errors.Is(err, context.Canceled) {
 		t.Errorf("with an ended context: %v", err)
 	}
 }

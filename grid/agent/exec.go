@@ -91,7 +91,7 @@ func (o execOutput) Write(p []byte) (int, error) {
 }
 
 func (a *Agent) execRun(ctx context.Context, cancel context.CancelFunc, e *proto.Exec) error {
-	rw, err := a.toHub().exec(ctx, e.ID)
+	rw, err := a.toHub().exec(ctx, e.ID, 0)
 	if err != nil {
 		return fmt.Errorf("its streams cannot be opened: %w", err)
 	}
@@ -100,19 +100,26 @@ func (a *Agent) execRun(ctx context.Context, cancel context.CancelFunc, e *proto
 	if e.Logs {
 		return a.execLogs(e.Session, s)
 	}
-	run := a.execProgram
 	if e.Movable {
-		run = a.execMovable
+		status, err := a.execMovable(ctx, cancel, e, s)
+		return s.sendEnd(status, err)
 	}
-	status, err := run(ctx, cancel, e, s)
-	if err != nil {
-		text, kind := err.Error(), proto.ExecFailed
-		if f := (*failure)(nil); errors.As(err, &f) && f.reason == proto.ReasonRefused {
-			kind = proto.ExecRefused
-		}
-		return s.send(kind, []byte(text[:min(len(text), proto.TextMax)]))
+	program := a.owner.begin(false, cancel)
+	defer program.end()
+	end, err := a.execProgram(ctx, cancel, e, s, a.ownArea(), program)
+	return s.sendEnd(end.status, err)
+}
+
+// sendEnd sends the last frame: the exit status, or why there is none.
+func (s *execStream) sendEnd(status int, err error) error {
+	if err == nil {
+		return s.send(proto.ExecExit, binary.LittleEndian.AppendUint32(nil, uint32(status)))
 	}
-	return s.send(proto.ExecExit, binary.LittleEndian.AppendUint32(nil, uint32(status)))
+	text, kind := err.Error(), proto.ExecFailed
+	if f := (*failure)(nil); errors.As(err, &f) && f.reason == proto.ReasonRefused {
+		kind = proto.ExecRefused
+	}
+	return s.send(kind, []byte(text[:min(len(text), proto.TextMax)]))
 }
 
 // execLogs sends the saved output of a session's workers in place of a program's output.
@@ -120,25 +127,32 @@ func (a *Agent) execLogs(session string, s *execStream) error {
 	if err := showKept(a.logFolders(), session, execOutput{s, proto.ExecStdout, nil}); err != nil {
 		return err
 	}
-	return s.send(proto.ExecExit, binary.LittleEndian.AppendUint32(nil, 0))
+	return s.sendEnd(0, nil)
 }
 
-// execProgram returns the exit status, or why there is none.
-func (a *Agent) execProgram(ctx context.Context, cancel context.CancelFunc, e *proto.Exec, s *execStream) (int, error) {
+// A programEnd is how a program ended.
+type programEnd struct {
+	status int    // as a shell's
+	over   string // the limit that it exceeded, in a sentence
+	signal bool   // it was ended by one
+	proof  report // bee's, if it could write one
+}
+
+// execProgram runs a program in the area of its user. The error is why there is no exit status.
+func (a *Agent) execProgram(ctx context.Context, cancel context.CancelFunc, e *proto.Exec, s *execStream, own *area, program *program) (end programEnd, err error) {
 	owner := "exec " + e.ID
-	own := a.ownArea()
 	own.store.Pin(e.Program, owner)
 	defer own.store.Unpin(owner)
 	if _, err := a.fetchInto(ctx, own, e.Program); err != nil {
-		return 0, fmt.Errorf("the program was not received: %w", err)
+		return end, fmt.Errorf("the program was not received: %w", err)
 	}
 	path, err := own.store.Path(e.Program)
 	if err != nil {
-		return 0, err
+		return end, err
 	}
 	dir, err := a.makeOwn(own, "x")
 	if err != nil {
-		return 0, err
+		return end, err
 	}
 	defer RemoveAll(dir)
 	var nonce uint64
@@ -150,42 +164,41 @@ func (a *Agent) execProgram(ctx context.Context, cancel context.CancelFunc, e *p
 	}
 	c, err := a.command(path, e.Program, o)
 	if err != nil {
-		return 0, err
+		return end, err
 	}
 	if c.update = e.Update; c.update != "" && a.config.HoldUpdate == nil {
-		return 0, failf(proto.ReasonRefused, uapi.ERefused, "this node gives programs no kernel updates")
+		return end, failf(proto.ReasonRefused, uapi.ERefused, "this node gives programs no kernel updates")
 	}
 	c.stdout = execOutput{s, proto.ExecStdout, nil}
 	c.stderr = execOutput{s, proto.ExecStderr, note}
-	end, err := a.execStart(ctx, cancel, c, s, seconds(a.limitsFor(e.Limits).Wall))
+	x, err := a.execStart(ctx, cancel, c, s, program, seconds(a.limitsFor(e.Limits).Wall))
 	if c.program != nil {
 		a.programs.put(e.Program)
 	}
 	if err != nil {
-		return 0, err
+		return end, err
 	}
-	if end.Over != nil {
-		fmt.Fprintf(c.stderr, "skep: %s\n", end.Over.message(a.config.Limits))
-		return end.status(), nil
+	if x.Over != nil {
+		end = programEnd{status: x.status(), over: x.Over.message(a.config.Limits)}
+		fmt.Fprintf(c.stderr, "skep: %s\n", end.over)
+		return end, nil
 	}
 	if !a.bee.isSet() {
-		if end.Error != "" {
-			return 0, errors.New(end.Error)
+		if x.Error != "" {
+			return end, errors.New(x.Error)
 		}
-		return end.status(), nil
+		return programEnd{status: x.status(), signal: x.Signal != 0}, nil
 	}
-	return a.execProved(end.underBee(), o.report, nonce, e.Program, note)
+	return a.execProved(x.underBee(), o.report, nonce, e.Program, note)
 }
 
 // execStart runs a command to its end, or to that of ctx or of its streams.
-func (a *Agent) execStart(ctx context.Context, cancel context.CancelFunc, c *command, s *execStream, wall time.Duration) (exit, error) {
+func (a *Agent) execStart(ctx context.Context, cancel context.CancelFunc, c *command, s *execStream, program *program, wall time.Duration) (exit, error) {
 	stdin, feed, err := os.Pipe()
 	if err != nil {
 		return exit{}, err
 	}
 	c.stdin = stdin
-	program := a.owner.begin(false, cancel)
-	defer program.end()
 	p, err := a.start(c)
 	stdin.Close()
 	if err != nil {
@@ -240,23 +253,23 @@ func execInput(r io.Reader, feed io.WriteCloser) error {
 }
 
 // execProved accepts an exit status only with bee's report of this run.
-func (a *Agent) execProved(end exit, path string, nonce uint64, digest string, note *lines) (int, error) {
-	if end.Error != "" {
-		return 0, errors.New(end.Error)
+func (a *Agent) execProved(x exit, path string, nonce uint64, digest string, note *lines) (end programEnd, err error) {
+	if x.Error != "" {
+		return end, errors.New(x.Error)
 	}
-	if (end.Code == beeRefused || end.Code == beeNotFound) && note.lastSentence() != "" {
-		return 0, failf(proto.ReasonError, uapi.EBadModule, "%s", note.lastSentence())
+	if (x.Code == beeRefused || x.Code == beeNotFound) && note.lastSentence() != "" {
+		return end, failf(proto.ReasonError, uapi.EBadModule, "%s", note.lastSentence())
 	}
 	r, err := readReport(path)
 	switch {
-	case err != nil && end.Signal != 0:
-		return end.status(), nil // killed before it could write
+	case err != nil && x.Signal != 0:
+		return programEnd{status: x.status(), signal: true}, nil // killed before it could write
 	case err != nil:
-		return 0, refusef("bee left no report that can be read (%v)", err)
+		return end, refusef("bee left no report that can be read (%v)", err)
 	case r.nonce != nonce || r.calls == 0:
-		return 0, refusef("the program did not run under bee")
+		return end, refusef("the program did not run under bee")
 	case r.program != digest:
-		return 0, refusef("bee loaded another program than was asked for")
+		return end, refusef("bee loaded another program than was asked for")
 	}
-	return end.status(), nil
+	return programEnd{status: x.status(), signal: x.Signal != 0, proof: *r}, nil
 }

@@ -19,8 +19,8 @@ type hub interface {
 	args(ctx context.Context, call, fence, length uint64) (io.ReadCloser, error)
 	// result sends n bytes and then the digest that sum gives.
 	result(ctx context.Context, call, fence, n uint64, body io.Reader, sum func() string) error
-	// exec opens the standard streams of a program.
-	exec(ctx context.Context, id string) (io.ReadWriteCloser, error)
+	// exec opens the standard streams of a program; fence is that of its lease, or 0.
+	exec(ctx context.Context, id string, fence uint64) (io.ReadWriteCloser, error)
 	// fetch brings a blob into a store and continues a partial download.
 	fetch(ctx context.Context, digest string, into store) (bytes uint64, err error)
 }

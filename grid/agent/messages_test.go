@@ -347,11 +347,11 @@ func TestExitNeedsBeesReport(t *testing.T) {
 		if note == nil {
 			note = newLines(func(string) {})
 		}
-		status, err := a.execProved(c.end, path, nonce, digest, note)
+		end, err := a.execProved(c.end, path, nonce, digest, note)
 		var f *failure
 		checkText(t, c.name, err, c.want)
-		if status != c.status || errors.As(err, &f) != (c.reason != "") || f != nil && f.reason != c.reason {
-			t.Errorf("%s: %d, %v", c.name, status, err)
+		if end.status != c.status || errors.As(err, &f) != (c.reason != "") || f != nil && f.reason != c.reason {
+			t.Errorf("%s: %+v, %v", c.name, end, err)
 		}
 	}
 }

@@ -241,7 +241,8 @@ func (m *movable) run(owner, image string) (int, error) {
 		m.stream.send(proto.ExecStderr, []byte(text))
 		return end.status(), nil
 	}
-	return a.execProved(end.underBee(), m.report, m.nonce, m.exec.Program, m.note)
+	proved, err := a.execProved(end.underBee(), m.report, m.nonce, m.exec.Program, m.note)
+	return proved.status, err
 }
 
 // makeDirs makes the folders that the program can write to.

@@ -88,7 +88,7 @@ func (a *Agent) startWorker(ctx context.Context, l *lease) (*worker, error) {
 		a.config.Log("the output of a worker is not kept: %v", err)
 	}
 	o := programOptions{root: l.area.root, dir: w.dir, limits: workerLimits(l.Limits), files: a.initFiles(l),
-		report: w.reportFile(), name: "worker", env: []string{"SKEP_STREAM=3",
+		report: w.reportFile(), name: "worker", stream: true, env: []string{"SKEP_STREAM=3",
 			fmt.Sprintf("SKEP_REVISION=%d", uapi.SessionRevision)}, nonce: &w.nonce}
 	if launcher := a.launcherOf(path); launcher != "" {
 		o.files, o.env = append(o.files, launcher), append(o.env, "SKEP_PROGRAM="+launcher)

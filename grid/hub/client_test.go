@@ -228,7 +228,7 @@ func TestExecOfLogs(t *testing.T) {
 	if !e.Logs || e.Program != "" || len(e.Session) != proto.TextMax {
 		t.Errorf("%.100s", e.Session)
 	}
-	c, _, _ := a.openStream(e.ID)
+	c, _, _ := a.openStream(e.ID, 0)
 	c.Write(execFrame(proto.ExecStdout, []byte("lines")))
 	c.Write(execFrame(proto.ExecExit, make([]byte, 4)))
 	if v := receiveFrom(t, "the end", ended); v.err != nil || v.out != "lines" {
@@ -249,14 +249,14 @@ func TestProgramsOfNodesThatGo(t *testing.T) {
 		defer w.hub.mu.Unlock()
 		return len(w.hub.execs) == 0
 	})
-	if _, _, status := a.openStream(receiveFrom(t, "an exec", a.execs).ID); status != http.StatusGone {
+	if _, _, status := a.openStream(receiveFrom(t, "an exec", a.execs).ID, 0); status != http.StatusGone {
 		t.Errorf("streams that come too late: %d", status)
 	}
 
 	w = newWorld(t, func(c *Config) { c.execDrain = time.Hour })
 	a = w.startAgent(1)
 	ended := w.exec(a, "")
-	c, in, _ := a.openStream(receiveFrom(t, "an exec", a.execs).ID)
+	c, in, _ := a.openStream(receiveFrom(t, "an exec", a.execs).ID, 0)
 	c.Write(execFrame(proto.ExecStdout, []byte("begun")))
 	if _, _, err := proto.ReadExec(in, make([]byte, proto.ExecFrameMax)); err != nil {
 		t.Fatal(err)

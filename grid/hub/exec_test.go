@@ -26,7 +26,7 @@ func jsonBytes(v any) ([]byte, error) { return json.Marshal(v) }
 func jsonTo(b []byte, v any) error { return json.Unmarshal(b, v) }
 
 // openStream connects to a program's streams like an agent.
-func (a *fakeAgent) openStream(id string) (net.Conn, *bufio.Reader, int) {
+func (a *fakeAgent) openStream(id string, fence uint64) (net.Conn, *bufio.Reader, int) {
 	a.w.t.Helper()
 	conf, err := a.node.TLS(proto.ALPNHTTP)
 	if err != nil {
@@ -37,7 +37,7 @@ func (a *fakeAgent) openStream(id string) (net.Conn, *bufio.Reader, int) {
 		a.w.t.Fatal(err)
 	}
 	a.w.t.Cleanup(func() { c.Close() })
-	r, _ := http.NewRequest(http.MethodPost, "https://hub"+proto.PathExec(id), nil)
+	r, _ := http.NewRequest(http.MethodPost, "https://hub"+proto.PathExec(id, fence), nil)
 	if err := r.Write(c); err != nil {
 		a.w.t.Fatal(err)
 	}
@@ -80,10 +80,10 @@ func TestExec(t *testing.T) {
 	if e.Name != "mod" || len(e.Args) != 1 || e.Program != digestOf(encodeManifest(t)) {
 		t.Fatalf("%+v", e)
 	}
-	if _, _, status := other.openStream(e.ID); status != http.StatusGone {
+	if _, _, status := other.openStream(e.ID, 0); status != http.StatusGone {
 		t.Fatalf("another node got the streams: %d", status)
 	}
-	c, in, status := a.openStream(e.ID)
+	c, in, status := a.openStream(e.ID, 0)
 	if status != http.StatusSwitchingProtocols {
 		t.Fatalf("%d", status)
 	}
@@ -101,7 +101,7 @@ func TestExec(t *testing.T) {
 	if v := receiveFrom(t, "the end", ended); v != (execEnd{3, nil, "out", "err"}) {
 		t.Fatalf("%+v", v)
 	}
-	if _, _, status := a.openStream(e.ID); status != http.StatusGone {
+	if _, _, status := a.openStream(e.ID, 0); status != http.StatusGone {
 		t.Fatalf("streams of an ended program: %d", status)
 	}
 }
@@ -112,14 +112,14 @@ func TestExecErrors(t *testing.T) {
 	var x *ExecError
 
 	ended := w.exec(a, "")
-	c, _, _ := a.openStream(receiveFrom(t, "an exec", a.execs).ID)
+	c, _, _ := a.openStream(receiveFrom(t, "an exec", a.execs).ID, 0)
 	proto.WriteExec(c, proto.ExecFailed, []byte("no room"))
 	if v := receiveFrom(t, "the end", ended); !errors.As(v.err, &x) || x.Text != "no room" || x.Kind != proto.ExecFailed {
 		t.Fatalf("%+v", v)
 	}
 
 	ended = w.exec(a, "")
-	c, _, _ = a.openStream(receiveFrom(t, "an exec", a.execs).ID)
+	c, _, _ = a.openStream(receiveFrom(t, "an exec", a.execs).ID, 0)
 	c.Close()
 	if v := receiveFrom(t, "the end", ended); !errors.As(v.err, &x) {
 		t.Fatalf("%+v", v)
@@ -166,7 +166,7 @@ func TestExecGoneCommandLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, in, _ := a.openStream(receiveFrom(t, "an exec", a.execs).ID)
+	_, in, _ := a.openStream(receiveFrom(t, "an exec", a.execs).ID, 0)
 	conn.Close()
 	ended := make(chan error, 1)
 	go func() { _, err := io.ReadAll(in); ended <- err }()

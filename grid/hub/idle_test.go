@@ -40,7 +40,7 @@ func TestCloseIdle(t *testing.T) {
 		defer w.hub.mu.Unlock()
 		return len(w.hub.runs) == 0
 	})
-	c, _, _ := a.openStream(e.ID)
+	c, _, _ := a.openStream(e.ID, 0)
 	if w.hub.close(true) {
 		t.Fatal("the hub closed below a program")
 	}

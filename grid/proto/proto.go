@@ -82,8 +82,14 @@ func PathResult(call, fence uint64) string {
 	return fmt.Sprintf("%s%d/result?fence=%d", pathCall, call, fence)
 }
 
-// PathExec returns the path of the stream of one program that `skep exec` started.
-func PathExec(id string) string { return pathExec + id + "/stream" }
+// PathExec returns the path of the stream of one program that `skep exec` started. fence is that
+// of its lease, or 0 for a program without one.
+func PathExec(id string, fence uint64) string {
+	if fence == 0 {
+		return pathExec + id + "/stream"
+	}
+	return fmt.Sprintf("%s%s/stream?fence=%d", pathExec, id, fence)
+}
 
 // A Verb is the last part of a subject.
 type Verb string
@@ -242,6 +248,8 @@ type Hello struct {
 	Labels []string `json:"labels,omitempty"`
 	// Apart: it knows Lease.User, and keeps the workers, caches and folders of users apart.
 	Apart bool `json:"apart,omitempty"`
+	// Programs: it knows Lease.Exec.
+	Programs bool `json:"programs,omitempty"`
 }
 
 // Welcome answers Hello; a refusal has Problem, and the hub's own revision.
@@ -323,6 +331,9 @@ type Lease struct {
 	Name     string `json:"name"` // of the function, for messages
 	// User is whose call it is; empty for the hub's own user. A node keeps users apart.
 	User string `json:"user,omitempty"`
+	// Exec: in place of a function, the node runs the program Worker.Module with its standard
+	// streams at PathExec(Exec.ID), with the lease's limits. It gives no result.
+	Exec *Exec `json:"exec,omitempty"`
 }
 
 // Done ends a lease with a result.
