@@ -23,13 +23,16 @@ type caller struct {
 	quota  *quota // of bytes that the hub stores for it
 	user   string // id of whose it is; empty for the operator
 	whole  *quota // of the user
-	out    *outbox
+	out    answers
 	began  time.Time
 	calls  map[uint64]*call // live calls, by its own numbers; Hub.mu
 	counts Counts           // of calls that ended; Hub.mu
 	nodes  map[*node]bool   // that were granted a call of it; Hub.mu
 	leases map[*node]int    // of its calls; Hub.mu
 }
+
+// answers take those for a caller, without waiting. Hub.mu may be held.
+type answers interface{ add(outgoing) }
 
 // quotas lists those towards which the bytes of its calls count, after others.
 func (c *caller) quotas(h *Hub, others ...*quota) []*quota {

@@ -7,9 +7,11 @@ import (
 	"io"
 	"time"
 
+	"skep/grid/label"
 	"skep/grid/proto"
 	"skep/grid/sched"
 	"skep/grid/session"
+	"skep/internal/lockdep"
 	"skep/internal/uapi"
 )
 
@@ -30,7 +32,8 @@ type master struct {
 	*caller
 	hub   *Hub
 	run   *run
-	conn  *session.Conn
+	conn  *session.Conn // nil: a program of skep exec, whose command line is the master
+	box   *outbox       // its frames
 	again chan struct{} // gets a value when the session has another stream
 
 	// The goroutine that reads from it owns these.
@@ -47,21 +50,47 @@ func (h *Hub) openMaster(r *run, conn *session.Conn, key string) (*master, error
 	if err := r.checkMasters(); err != nil {
 		return nil, err
 	}
-	h.lastSession++
+	box := newOutbox(conn)
 	m := &master{
-		caller: &caller{
-			id: h.lastSession, key: key, limits: r.limits, began: h.cfg.Now(),
-			quota: h.cfg.Quotas.ofSession(), user: r.user, whole: h.quotaOf(r.user), out: newOutbox(conn), calls: map[uint64]*call{}, nodes: map[*node]bool{}, leases: map[*node]int{},
-		},
+		caller: h.newCaller(key, r, r.limits, box), box: box,
 		hub: h, run: r, conn: conn, again: make(chan struct{}, 1), incoming: map[uint64]*incoming{},
 	}
 	r.masters[conn.ID()] = m
-	h.masters[m.id], h.byKey[m.key] = m, m.id
 	delete(h.back.keys, m.key)
-	h.handleEvent(sched.SessionOpen{Session: m.id, On: r.on, Attempts: r.attempts,
-		User: sched.UserID(r.user), Priority: r.priority})
-	h.emit(Event{Type: "session", State: "master", Session: m.key, Name: r.name, Text: r.key})
+	h.openCaller(m, r.on, r.attempts)
 	return m, nil
+}
+
+// newCaller gives a session its number.
+func (h *Hub) newCaller(key string, r *run, limits proto.Limits, out answers) *caller {
+	lockdep.AssertHeld(&h.mu)
+	h.lastSession++
+	return &caller{
+		id: h.lastSession, key: key, limits: limits, began: h.cfg.Now(),
+		quota: h.cfg.Quotas.ofSession(), user: r.user, whole: h.quotaOf(r.user), out: out,
+		calls: map[uint64]*call{}, nodes: map[*node]bool{}, leases: map[*node]int{},
+	}
+}
+
+// openCaller makes a session known.
+func (h *Hub) openCaller(m *master, on label.Selector, attempts int) {
+	lockdep.AssertHeld(&h.mu)
+	h.masters[m.id], h.byKey[m.key] = m, m.id
+	h.handleEvent(sched.SessionOpen{Session: m.id, On: on, Attempts: attempts,
+		User: sched.UserID(m.run.user), Priority: m.run.priority})
+	h.emit(Event{Type: "session", State: "master", Session: m.key, Name: m.run.name, Text: m.run.key})
+}
+
+// dropCaller drops a session and its calls, here and on the nodes.
+func (h *Hub) dropCaller(m *master) {
+	lockdep.AssertHeld(&h.mu)
+	delete(h.masters, m.id)
+	delete(h.byKey, m.key)
+	h.endSession(m)
+	h.closeSession(m.caller)
+	h.tellAll(proto.VerbRelease, proto.Release{Session: m.key})
+	h.openRelease(m)
+	h.emit(Event{Type: "session", State: "end", Session: m.key, Name: m.run.name, Text: m.run.key})
 }
 
 // reserve takes bytes of the quotas until the session closes.
@@ -94,7 +123,7 @@ func (m *master) serve(why error) {
 	if errors.As(why, &e) {
 		m.conn.SendError(0, e)
 	}
-	m.out.close()
+	m.box.close()
 	m.conn.Close()
 	m.close()
 }
@@ -130,13 +159,7 @@ func (h *Hub) forgetMaster(m *master) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(m.run.masters, m.conn.ID())
-	delete(h.masters, m.id)
-	delete(h.byKey, m.key)
-	h.endSession(m)
-	h.closeSession(m.caller)
-	h.tellAll(proto.VerbRelease, proto.Release{Session: m.key})
-	h.openRelease(m)
-	h.emit(Event{Type: "session", State: "end", Session: m.key, Name: m.run.name, Text: m.run.key})
+	h.dropCaller(m)
 	h.closeEnded(m.run)
 }
 
@@ -146,7 +169,7 @@ func protocolError(format string, args ...any) error {
 
 // handleFrame returns an error when the session cannot go on.
 func (m *master) handleFrame(f *session.Frame) error {
-	if n := m.out.countWaiting(); n > m.hub.cfg.unread {
+	if n := m.box.countWaiting(); n > m.hub.cfg.unread {
 		return protocolError("%d answers wait and this program does not read them", n)
 	}
 	if n := len(m.incoming); n > m.hub.cfg.transfers {
