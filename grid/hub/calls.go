@@ -56,6 +56,8 @@ type call struct {
 	most   uint64 // bytes of result that its interface allows
 	began  time.Time
 
+	program *execution // it runs a program of skep exec in place of a function; else nil
+
 	// Hub.mu
 	state  callState
 	code   uapi.ErrorCode // of the program's own error
@@ -109,6 +111,9 @@ func (c *call) functionName() string { return c.module.manifest.Functions[c.numb
 // grantLease sends a lease to its node, or returns the event for one that cannot be sent.
 func (h *Hub) grantLease(l sched.Lease) sched.Event {
 	c, n := h.calls[l.Call], h.nodes[string(l.Node)]
+	if c == nil { // a program that its node gave back; requeueCall has ended it, and the event that cancels the lease follows
+		return nil
+	}
 	c.setState(callRunning)
 	c.addLease(&lease{Lease: l, node: n})
 	msg := proto.Lease{
@@ -129,6 +134,12 @@ func (h *Hub) grantLease(l sched.Lease) sched.Event {
 			raw, msg.Inline, msg.Digest = b, true, hex.EncodeToString(digest[:])
 			c.leases[l.Fence].sent = msg.Length
 			n.info.Sent += msg.Length
+		}
+	}
+	if x := c.program; x != nil {
+		msg.Exec = x.lease()
+		if !n.programs { // since then its agent was replaced by an older one
+			return sched.CallFailed{Node: l.Node, Call: l.Call, Fence: l.Fence, Kind: sched.Final, Why: "the node runs no programs of accounts any more: update its agent"}
 		}
 	}
 	if err := h.publish(n.info.ID, proto.VerbLease, msg, raw); err != nil {
@@ -221,7 +232,8 @@ func (h *Hub) cancelLease(l sched.Lease) {
 	}
 }
 
-func (h *Hub) requeueCall(a sched.Requeued) {
+// requeueCall returns the event that follows for a program, which must not begin anew.
+func (h *Hub) requeueCall(a sched.Requeued) []sched.Event {
 	c := h.calls[a.Lease.Call]
 	if l := h.endLease(c, a.Lease.Fence); l != nil {
 		if !a.Moved {
@@ -229,6 +241,11 @@ func (h *Hub) requeueCall(a sched.Requeued) {
 		}
 		h.callEvent(c, l, CallRequeued, a.Why)
 	}
+	if c.program == nil || !c.program.begun {
+		return nil
+	}
+	h.endCall(c, uapi.Errorf(uapi.EWorker, "%s", a.Why))
+	return []sched.Event{sched.CallCancel{Call: c.id}}
 }
 
 // commitCall sends the result to the master. It happens once for a call.

@@ -150,6 +150,9 @@ func (c *Client) requestOnce(ctx context.Context, method, path string, in any) (
 	if err != nil {
 		return nil, err
 	}
+	if f, ok := in.(*os.File); ok {
+		r.ContentLength = fileSize(f)
+	}
 	r.Header.Set(proto.HeaderRevision, strconv.Itoa(proto.Revision))
 	resp, err := c.http.Do(r)
 	if err != nil {
@@ -245,7 +248,7 @@ func (c *Client) Program(ctx context.Context, path string) (BlobAnswer, error) {
 		return BlobAnswer{}, err
 	}
 	defer f.Close()
-	return requestJSON[BlobAnswer](ctx, c, http.MethodPost, "/v1/programs", io.Reader(f))
+	return requestJSON[BlobAnswer](ctx, c, http.MethodPost, "/v1/programs", f)
 }
 
 // A Stream gives events until it is closed.

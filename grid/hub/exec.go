@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -23,14 +24,22 @@ import (
 // connected already, the agent connects before it starts the program. The hub does
 // not read their frames. Hub.mu guards waiting; agent gets the agent's stream, once.
 type execution struct {
+	id      string // in Hub.execs
 	node    *node
 	user    string // id of who asked
 	agent   chan io.ReadWriteCloser
 	waiting bool
+	begun   bool // the node has connected for the streams; Hub.mu
 	ended   chan struct{}
 	why     string
 	once    sync.Once
 	over    chan struct{} // nobody reads the agent's stream any more
+
+	// Of a program of a user; else nil.
+	call     *call
+	master   *master
+	request  ExecRequest
+	answered chan struct{} // the call has ended
 }
 
 const (
@@ -60,23 +69,31 @@ func (h *Hub) endExecs(n *node, why string) {
 // storeProgram takes a program from the command line.
 func (h *Hub) storeProgram(w http.ResponseWriter, r *http.Request) {
 	owner := "exec " + session.NewID().String()
-	digest, err := h.putBlob(http.MaxBytesReader(w, r.Body, programMax), owner)
+	v, ok := h.storeChecked(w, r.Body, owner)
+	time.AfterFunc(programLife, func() { h.blobs.Unpin(owner) })
+	if ok {
+		writeJSON(w, http.StatusOK, v)
+	}
+}
+
+// storeChecked stores a program, or answers why not.
+func (h *Hub) storeChecked(w http.ResponseWriter, from io.Reader, owner string) (v BlobAnswer, ok bool) {
+	digest, err := h.putBlob(http.MaxBytesReader(w, io.NopCloser(from), programMax), owner)
 	if err != nil {
 		writeProblem(w, http.StatusInsufficientStorage, proto.ProblemFull, "the program cannot be stored: %v", err)
-		return
+		return v, false
 	}
-	time.AfterFunc(10*time.Minute, func() { h.blobs.Unpin(owner) })
 	f, err := h.openBlob(digest)
 	if err != nil {
 		writeProblem(w, http.StatusInternalServerError, proto.ProblemInternal, "the program cannot be read back: %v", err)
-		return
+		return v, false
 	}
 	defer f.Close()
 	if err := uapi.CheckStatic(f); err != nil {
 		writeProblem(w, http.StatusUnprocessableEntity, proto.ProblemRequest, "%v", err)
-		return
+		return v, false
 	}
-	writeJSON(w, http.StatusOK, BlobAnswer{fmt.Sprintf("%x", digest), fileSize(f)})
+	return BlobAnswer{fmt.Sprintf("%x", digest), fileSize(f)}, true
 }
 
 func fileSize(f *os.File) int64 {
@@ -86,20 +103,18 @@ func fileSize(f *os.File) int64 {
 	return 0
 }
 
-// refuseExec answers a user, whose programs would not count towards its share, nor be apart from
-// those of others.
-func refuseExec(w http.ResponseWriter) {
-	writeProblem(w, http.StatusForbidden, proto.ProblemToken, "`skep exec` is for the hub's operator: submit with `skep run`, whose calls count towards your share")
-}
-
 // startExec begins a program for the command line.
 func (h *Hub) startExec(w http.ResponseWriter, r *http.Request, by viewer) {
 	var v ExecRequest
 	if !h.largeBody(w, r, &v, 2*execArgs) {
 		return
 	}
-	if !by.all && !v.Logs {
-		refuseExec(w)
+	if !v.Limits.Check() {
+		writeProblem(w, http.StatusBadRequest, proto.ProblemRequest, "the program's limits are not valid times")
+		return
+	}
+	if err := checkProgram(&v); !by.all && !v.Logs && err != nil {
+		writeProblem(w, http.StatusForbidden, proto.ProblemToken, "%v", err)
 		return
 	}
 	if v.Logs {
@@ -122,8 +137,11 @@ func (h *Hub) startExec(w http.ResponseWriter, r *http.Request, by viewer) {
 		h.serveJob(w, v)
 		return
 	}
-	id := session.NewID().String()
-	x, err := h.newExec(id, v, by)
+	id, submit := session.NewID().String(), h.newExec
+	if !by.all && !v.Logs {
+		submit = h.newProgram
+	}
+	x, err := submit(id, v, by)
 	if errors.Is(err, errStops) {
 		writeProblem(w, http.StatusServiceUnavailable, proto.ProblemGone, "%v", err)
 		return
@@ -140,6 +158,7 @@ func (h *Hub) startExec(w http.ResponseWriter, r *http.Request, by viewer) {
 	}
 	defer c.Close()
 	if why := h.joinStreams(x, c); why != "" {
+		c.SetWriteDeadline(time.Now().Add(farewell))
 		proto.WriteExec(c, proto.ExecGone, []byte(why))
 	}
 }
@@ -147,6 +166,27 @@ func (h *Hub) startExec(w http.ResponseWriter, r *http.Request, by viewer) {
 func (h *Hub) newExec(id string, v ExecRequest, by viewer) (*execution, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	n, err := h.execNode(&v, by)
+	if err != nil {
+		return nil, err
+	}
+	x := newExecution(n, by)
+	h.execs[id] = x
+	err = h.publish(v.Node, proto.VerbExec, proto.Exec{ID: id, Program: v.Program, Name: v.Name,
+		Args: v.Args, Env: v.Env, Limits: v.Limits, Update: v.Update, Logs: v.Logs, Session: v.Session, Movable: v.Movable, CPU: v.cpu}, nil)
+	if err != nil {
+		delete(h.execs, id)
+	}
+	return x, err
+}
+
+func newExecution(n *node, by viewer) *execution {
+	return &execution{node: n, user: by.user, agent: make(chan io.ReadWriteCloser, 1), waiting: true, ended: make(chan struct{}), over: make(chan struct{})}
+}
+
+// execNode returns the node of a request, if it can take it.
+func (h *Hub) execNode(v *ExecRequest, by viewer) (*node, error) {
+	lockdep.AssertHeld(&h.mu)
 	if h.closed {
 		return nil, errStops
 	}
@@ -166,14 +206,10 @@ func (h *Hub) newExec(id string, v ExecRequest, by viewer) (*execution, error) {
 	if by.user != "" && h.accounts.byID(by.user) == nil { // removed meanwhile
 		return nil, errors.New("the account was removed")
 	}
-	x := &execution{node: n, user: by.user, agent: make(chan io.ReadWriteCloser, 1), waiting: true, ended: make(chan struct{}), over: make(chan struct{})}
-	h.execs[id] = x
-	err := h.publish(v.Node, proto.VerbExec, proto.Exec{ID: id, Program: v.Program, Name: v.Name,
-		Args: v.Args, Env: v.Env, Limits: v.Limits, Update: v.Update, Logs: v.Logs, Session: v.Session, Movable: v.Movable, CPU: v.cpu}, nil)
-	if err != nil {
-		delete(h.execs, id)
+	if !by.all && !v.Logs && !n.programs {
+		return nil, fmt.Errorf("the node %s runs no programs of accounts: update its agent", n.info.Name)
 	}
-	return x, err
+	return n, nil
 }
 
 func (h *Hub) endExec(id string, x *execution) {
@@ -188,19 +224,20 @@ func (h *Hub) endExec(id string, x *execution) {
 	default:
 	}
 	close(x.over)
+	if x.call != nil {
+		h.endProgram(x)
+	}
 }
 
 // joinStreams copies both ways until the agent's side ends.
-func (h *Hub) joinStreams(x *execution, c io.ReadWriteCloser) (why string) {
-	t := time.NewTimer(h.cfg.execIn)
-	defer t.Stop()
-	var agent io.ReadWriteCloser
-	select {
-	case agent = <-x.agent:
-	case <-x.ended:
-		return x.why
-	case <-t.C:
-		return "the node did not start the program in time: `skep nodes` says whether it lives"
+func (h *Hub) joinStreams(x *execution, c net.Conn) (why string) {
+	await := h.awaitAgent
+	if x.call != nil {
+		await = h.awaitProgram
+	}
+	agent, why := await(x, c)
+	if why != "" {
+		return why
 	}
 	defer agent.Close()
 	done := make(chan struct{})
@@ -220,6 +257,7 @@ func (h *Hub) joinStreams(x *execution, c io.ReadWriteCloser) (why string) {
 		case <-done:
 		case <-time.After(h.cfg.execDrain): // what was written before is on its way
 			agent.Close()
+			c.SetWriteDeadline(time.Now().Add(h.cfg.execDrain)) // the command may read nothing
 			<-done
 		}
 	}
@@ -231,13 +269,28 @@ func (h *Hub) joinStreams(x *execution, c io.ReadWriteCloser) (why string) {
 	}
 }
 
+// awaitAgent waits until the agent connects for the streams of a program.
+func (h *Hub) awaitAgent(x *execution, _ net.Conn) (agent io.ReadWriteCloser, why string) {
+	t := time.NewTimer(h.cfg.execIn)
+	defer t.Stop()
+	select {
+	case agent = <-x.agent:
+		return agent, ""
+	case <-x.ended:
+		return nil, x.why
+	case <-t.C:
+		return nil, "the node did not start the program in time: `skep nodes` says whether it lives"
+	}
+}
+
 // joinExec serves the agent that connects for a program's streams.
 func (h *Hub) joinExec(w http.ResponseWriter, r *http.Request, id string) {
+	fence, _ := strconv.ParseUint(r.URL.Query().Get("fence"), 10, 64)
 	h.mu.Lock()
 	x := h.execs[r.PathValue("exec")]
-	ok := x != nil && x.waiting && x.node.info.ID == id
+	ok := x != nil && x.waiting && x.node.info.ID == id && h.isLeased(x, id, fence)
 	if ok {
-		x.waiting = false
+		x.waiting, x.begun = false, true
 	}
 	h.mu.Unlock()
 	if !ok {

@@ -64,7 +64,7 @@ type Config struct {
 
 	unauthenticated, unread, transfers int // limits that tests change
 	bodyIn, hostIn, execIn, release    time.Duration
-	execDrain                          time.Duration
+	execDrain, execPoll                time.Duration
 	returnIn                           time.Duration
 }
 
@@ -127,6 +127,7 @@ type Hub struct {
 	byKey       map[string]sched.SessionID // as nodes call them
 	lastSession sched.SessionID
 	execs       map[string]*execution
+	sent        map[sentKey]*sentProgram
 	jobs        map[string]*job
 	jobCount    int
 	back        returning
@@ -159,7 +160,7 @@ func (c *Config) setDefaults() error {
 	for _, l := range []struct {
 		limit *time.Duration
 		most  time.Duration
-	}{{&c.bodyIn, handshakeIn}, {&c.hostIn, joinTime}, {&c.execIn, execJoinIn}, {&c.execDrain, execDrain}, {&c.release, releaseMax}, {&c.returnIn, returnTime}} {
+	}{{&c.bodyIn, handshakeIn}, {&c.hostIn, joinTime}, {&c.execIn, execJoinIn}, {&c.execDrain, execDrain}, {&c.execPoll, execPoll}, {&c.release, releaseMax}, {&c.returnIn, returnTime}} {
 		if *l.limit == 0 {
 			*l.limit = l.most
 		}
@@ -187,7 +188,7 @@ func Open(cfg Config) (*Hub, error) {
 		cfg: cfg, log: cfg.Log, stop: make(chan struct{}), started: cfg.Now(),
 		sched: sched.New(cfg.Sched), spools: spooler{dir: cfg.Spool, limit: spoolLimit, filesMax: openFiles() / 2},
 		nodes: map[string]*node{}, calls: map[sched.CallID]*call{}, runs: map[string]*run{}, userQuotas: map[string]*quota{}, userTallies: map[string]*tally{}, releases: map[string]*release{},
-		masters: map[sched.SessionID]*master{}, byKey: map[string]sched.SessionID{}, execs: map[string]*execution{}, jobs: map[string]*job{},
+		masters: map[sched.SessionID]*master{}, byKey: map[string]sched.SessionID{}, execs: map[string]*execution{}, sent: map[sentKey]*sentProgram{}, jobs: map[string]*job{},
 		adopted: map[sched.Fence]*adopted{}, stored: map[carryKey]*storedResult{},
 		back: returning{keys: map[string]bool{}, leases: map[carryKey]carried{},
 			calls: map[sched.CallID]bool{}, fences: map[sched.Fence]bool{}, waiting: map[carryKey]*call{}},

@@ -77,15 +77,9 @@ func (l *leg) serve() {
 
 // receive takes the node's frames until its stream ends, and says why that was.
 func (l *leg) receive() string {
-	t := time.NewTimer(l.job.hub.cfg.execIn)
-	defer t.Stop()
-	var conn io.ReadWriteCloser
-	select {
-	case conn = <-l.x.agent:
-	case <-l.x.ended:
-		return l.x.why
-	case <-t.C:
-		return "the node did not start the program in time: `skep nodes` says whether it lives"
+	conn, why := l.job.hub.awaitAgent(l.x, nil)
+	if why != "" {
+		return why
 	}
 	defer conn.Close()
 	done := make(chan struct{})

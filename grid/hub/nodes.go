@@ -34,6 +34,7 @@ type node struct {
 	releases bool     // it answers Release
 	rolls    bool     // it takes part in rolls of kernel updates
 	holds    bool     // its agent knows Exec.Update
+	programs bool     // and Lease.Exec
 	beats    uint64
 	leases   int
 	adopted  map[sched.Fence]*adopted // those of Hub.adopted that it has; nil until the first
@@ -295,7 +296,7 @@ func (h *Hub) admitNode(n *node, name string, v *proto.Hello) *proto.Problem {
 	if n.ready || n.boot != v.Boot {
 		h.endExecs(n, "the node's agent started again")
 	}
-	n.ready, n.boot, n.releases, n.rolls, n.holds = true, v.Boot, v.Releases, v.Rolls, v.Holds
+	n.ready, n.boot, n.releases, n.rolls, n.holds, n.programs = true, v.Boot, v.Releases, v.Rolls, v.Holds, v.Programs
 	if i.State == NodeBarred {
 		return &proto.Problem{Code: proto.ProblemRequest, Text: "the hub gives this node no work, for it failed a safety check (" + i.Problem + "): repair it, then restart the hub"}
 	}
@@ -439,7 +440,9 @@ func (h *Hub) Nodes() []NodeInfo {
 func (h *Hub) listed() []NodeInfo {
 	programs := map[*node]int{}
 	for _, x := range h.execs {
-		programs[x.node]++
+		if x.call == nil { // else it is one of the calls
+			programs[x.node]++
+		}
 	}
 	list := make([]NodeInfo, 0, len(h.nodes))
 	for _, n := range h.nodes {

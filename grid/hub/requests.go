@@ -136,7 +136,7 @@ func (h *Hub) queuedEvent(c *call) sched.Event {
 	}
 	h.callEvent(c, nil, CallQueued, "")
 	return sched.CallQueued{Call: c.id, Session: c.caller.id, Worker: w,
-		Function: c.number, Memory: memory, Size: uint64(c.args.want), Node: c.module.node}
+		Function: c.number, Memory: memory, Size: uint64(c.args.want), Node: c.module.node, Long: c.program != nil}
 }
 
 // cancelCall answers CANCEL: the call ends with ERROR, if it has not yet.

@@ -39,7 +39,7 @@ func (h *Hub) perform(a sched.Action) []sched.Event {
 	case sched.Commit:
 		h.commitCall(a.Lease)
 	case sched.Requeued:
-		h.requeueCall(a)
+		return h.requeueCall(a)
 	case sched.FailCall:
 		h.failCall(a)
 	case sched.MarkSilent:

@@ -208,11 +208,13 @@ func TestHostileUser(t *testing.T) {
 		{"take a backup", do(http.MethodGet, "/v1/backup"), "operator"},
 		{"watch all events", func() error { _, err := eve.cli.Events(ctx); return err }, "operator"},
 		{"drain a node", func() error { return eve.cli.DrainNode(ctx, "x", DrainKeep) }, "operator"},
-		{"run a program", func() error {
+		{"run another's program", func() error {
 			_, err := eve.cli.Exec(ctx, ExecRequest{Node: a.node.ID(), Program: l.Worker.Module}, nil, io.Discard, io.Discard)
 			return err
-		}, "`skep exec` is for the hub's operator"},
-		{"send a program", do(http.MethodPost, "/v1/programs"), "submit with `skep run`"},
+		}, "the hub does not have this program of yours"},
+		{"list movable programs", do(http.MethodGet, "/v1/jobs"), "operator"},
+		{"move a program", do(http.MethodPost, "/v1/jobs/1/move"), "operator"},
+		{"take a node's streams", do(http.MethodPost, proto.PathExec("x", l.Fence)), "operator"},
 		{"work as a node", do(http.MethodPost, proto.PathClaim), "operator"},
 	} {
 		if err := c.try(); err == nil || !strings.Contains(err.Error(), c.want) {

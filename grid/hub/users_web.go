@@ -88,7 +88,7 @@ func (h *Hub) userHandler() http.Handler {
 	handle("POST /v1/runs/{key}/master", h.serveMaster)
 	handle("POST /v1/runs/{key}/workers/{want}", h.takeWorker)
 	handle("POST /v1/exec", func(w http.ResponseWriter, r *http.Request, u *account) { h.startExec(w, r, viewer{user: u.ID}) })
-	handle("POST /v1/programs", func(w http.ResponseWriter, _ *http.Request, _ *account) { refuseExec(w) })
+	handle("POST /v1/programs", h.storeUserProgram)
 	handle("/", func(w http.ResponseWriter, r *http.Request, u *account) {
 		writeProblem(w, http.StatusForbidden, proto.ProblemToken, "the user %s may not do this: it is for the hub's operator, on the hub's machine", u.Name)
 	})
