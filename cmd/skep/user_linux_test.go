@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"skep/grid/hub"
 )
 
 // Wrong words of the commands about users are usage errors, and change nothing.
@@ -79,6 +82,54 @@ func TestAccountOfAStateDirectory(t *testing.T) {
 	for _, words := range [][]string{{"run", "--state", home, "--", "/bin/true"}, {"run", "--detach", "--state", home, "--", "/bin/true"}, {"nodes", "--state", home}} {
 		if _, code, text := outputOf(t, words...); code != 3 || !strings.Contains(text, "the hub at 127.0.0.1:1 cannot be reached") {
 			t.Errorf("%q: %d %q", words, code, text)
+		}
+	}
+}
+
+// A user with an account runs a program on a node of the hub, and gets its output and exit code.
+func TestExecOfAnAccount(t *testing.T) {
+	dir, err := os.MkdirTemp("", "exec") // t.TempDir is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	hubDir, home := filepath.Join(dir, "hub"), filepath.Join(dir, "ada")
+	c, address := openHub(t, hubDir)
+	token, err := c.Token(t.Context(), hub.TokenRequest{Uses: 1, Life: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runNode(t, "join "+address+" --token "+token.Token+" --name pc --slots 1 --state "+filepath.Join(dir, "pc"))
+	awaitNode(t, c, "all")
+	line, _, _ := outputOf(t, "user", "add", "--state", hubDir, "ada")
+	secret, _, _ := strings.Cut(strings.TrimPrefix(line, tokenVariable+"="), " ")
+	if out, code, text := outputOf(t, "user", "join", "--state", home, "--token", secret, address); code != 0 {
+		t.Fatalf("%d %q %q", code, out, text)
+	}
+	out, code, text := outputOf(t, "exec", "--state", home, "--env", "A=its own", "--", "/bin/busybox", "sh", "-c", "echo $A; exit 5")
+	if out != "its own\n" || code != 5 || text != "" {
+		t.Errorf("%d %q %q", code, out, text)
+	}
+	for words, want := range map[string]struct {
+		code int
+		text string
+	}{"--update fix": {4, "for the hub's operator"}, "--movable --on node=pc": {3, ""}, "--on node=mac": {3, "no node that is up matches"}} {
+		line := append(strings.Fields("exec --state "+home+" "+words), "--", "/bin/busybox", "true")
+		if _, code, text := outputOf(t, line...); code != want.code || !strings.Contains(text, want.text) {
+			t.Errorf("%s: %d %q", words, code, text)
+		}
+	}
+	poll := time.NewTicker(20 * time.Millisecond) // the ledger is written a little later
+	defer poll.Stop()
+	for end := time.After(copiedTimeout); ; {
+		list, err := c.Ledger(t.Context(), hub.LedgerQuery{})
+		if err == nil && len(list) > 0 && list[0].User == "ada" && list[0].Text == "exec busybox" {
+			return
+		}
+		select {
+		case <-poll.C:
+		case <-end:
+			t.Fatalf("%+v, %v", list, err)
 		}
 	}
 }
