@@ -181,7 +181,7 @@ func Run(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
-	if err := node.Why(); err != nil {
+	if err := whyNever(node); err != nil {
 		return err
 	}
 	cache, err := blob.Open(filepath.Join(a.work, "blobs"), c.cacheLimit())
@@ -211,8 +211,8 @@ func Run(ctx context.Context, c Config) error {
 			return p
 		case errors.As(err, &other) && !a.connected && !errors.Is(err, ident.ErrClock):
 			return ident.ErrOtherHub // later it may be a temporary error
-		case node.Why() != nil:
-			return node.Why()
+		case whyNever(node) != nil:
+			return whyNever(node)
 		}
 		if time.Since(began) > retryLast {
 			wait = retryFirst
@@ -249,6 +249,14 @@ func rootOf(err error) string {
 		err = inner
 	}
 	return err.Error()
+}
+
+// whyNever says why a node need not try to connect. A clock that is behind will be set.
+func whyNever(node *ident.Node) error {
+	if err := node.Why(); !errors.Is(err, ident.ErrClock) {
+		return err
+	}
+	return nil
 }
 
 // leftError tells a node that left from one that was stopped.
