@@ -16,6 +16,7 @@
 //	run mpi_delay the same with 20 ms between two network namespaces
 //	run o2g_instructions  a message at a receiver with many connections, counted
 //	run o2g-kernel [count] [nodes] [pair]  the user and the kernel engine in guests
+//	run update-cycle [kernel]  how long a machine takes to load an update, in a guest
 //	run dynamos [kernel [way...]]  what it costs to count the calls of a kernel's function
 package main
 
@@ -61,10 +62,10 @@ func main() {
 func (b *bench) run(what string) error {
 	steps := map[string]func() error{"call": b.call, "entry": b.benchEntry, "compute": b.benchCompute, "processes": b.benchProcesses, "owner": b.benchOwner,
 		"rpc": b.rpcCall, "argument": b.rpcArgument, "masters": b.rpcMasters, "mpi": b.benchMPI,
-		"mpi_delay": b.mpiDelay, "o2g_instructions": b.o2gInstructions, "o2g-kernel": b.o2gKernel, "dynamos": b.benchDynamos}
+		"mpi_delay": b.mpiDelay, "o2g_instructions": b.o2gInstructions, "o2g-kernel": b.o2gKernel, "dynamos": b.benchDynamos, "update-cycle": b.benchCycle}
 	step := steps[what]
 	if step == nil {
-		return fmt.Errorf("no bench %q; there are call, entry, compute, processes, owner, rpc, argument, masters, mpi, mpi_delay, o2g_instructions, o2g-kernel and dynamos", what)
+		return fmt.Errorf("no bench %q; there are call, entry, compute, processes, owner, rpc, argument, masters, mpi, mpi_delay, o2g_instructions, o2g-kernel, update-cycle and dynamos", what)
 	}
 	b.work = filepath.Join(b.build, "bench", "work")
 	if err := os.MkdirAll(b.work, 0o755); err != nil {
