@@ -5,6 +5,7 @@
  */
 #include "desc.h"
 #include "fd.h"
+#include "names.h"
 #include "open.h"
 #include "ops.h"
 #include "path.h"
@@ -22,82 +23,6 @@
 #include "abi/state/proc.h"
 #include "abi/thread/lock.h"
 #include "abi/uapi/linux.h"
-
-/* The path of the directory `dirfd`. */
-static s64 base_of(struct abi_call *c, u64 dirfd, char *base)
-{
-	struct abi_desc *d;
-	s64 error = 0;
-
-	if ((s32)dirfd == ABI_AT_FDCWD) {
-		abi_lock(c->p, &c->p->lock);
-		abi_strcpy(base, abi_cwd(c->p), ABI_PATH_MAX);
-		abi_unlock(c->p, &c->p->lock);
-		return 0;
-	}
-	d = abi_desc_get(c->p, dirfd);
-	if (!d)
-		return -LINUX_EBADF;
-	if (d->type != ABI_S_IFDIR)
-		error = -LINUX_ENOTDIR;
-	else
-		abi_strcpy(base, d->path, ABI_PATH_MAX);
-	abi_desc_put(c->p, d);
-	return error;
-}
-
-/* The `look` function of abi_path_walk. */
-static s64 look_at(void *arg, const char *path, char *text)
-{
-	struct abi_proc *p = arg;
-	struct abi_stat st;
-	struct abi_path_op op = {
-		.verb = ABI_PATH_LSTAT, .path = path, .stat = &st};
-	s64 n = abi_synth_stat(p, path, &st);
-
-	if (!n) {
-		n = abi_synth_link(p, path, text, ABI_PATH_MAX);
-		if (n)
-			return n;
-		n = p->host->path(&op);
-	}
-	if (n < 0 || (st.mode & ABI_S_IFMT) == ABI_S_IFDIR)
-		return n < 0 ? n : 0;
-	if ((st.mode & ABI_S_IFMT) != ABI_S_IFLNK)
-		return -LINUX_ENOTDIR;
-	op.verb = ABI_PATH_READLINK;
-	op.buf = text;
-	op.len = ABI_PATH_MAX;
-	return p->host->path(&op);
-}
-
-s64 abi_path_name(struct abi_call *c, u64 dirfd, const char *name, char *out,
-		  u32 *flags)
-{
-	const struct abi_path_walk walk = {.look = look_at, .arg = c->p};
-	char base[ABI_PATH_MAX];
-	s64 error;
-
-	base[0] = 0;
-	if (name[0] != '/') {
-		error = base_of(c, dirfd, base);
-		if (error)
-			return error;
-	}
-	return abi_path_join(&walk, base, name, out, flags);
-}
-
-s64 abi_path_at(struct abi_call *c, u64 dirfd, u64 gaddr, char *out, u32 *flags)
-{
-	char path[ABI_PATH_MAX];
-	s64 error;
-
-	error = abi_user_string(c->p, path, sizeof(path), gaddr,
-				-LINUX_ENAMETOOLONG);
-	if (error < 0)
-		return error;
-	return abi_path_name(c, dirfd, path, out, flags);
-}
 
 /*
  * A name that ends in a slash, "." or "..": 0 for a folder, also one that a
@@ -322,13 +247,12 @@ s64 abi_sys_getcwd(struct abi_call *c)
  * process. */
 static s64 set_cwd(struct abi_call *c, const char *path)
 {
-	const struct abi_path_walk walk = {look_at, c->p, 1};
 	char real[ABI_PATH_MAX];
 	struct abi_path_op op = {
 		.verb = ABI_PATH_ACCESS, .mode = 1, .path = real};
 	struct abi_stat st;
 	u32 flags;
-	s64 error = abi_path_join(&walk, "", path, real, &flags);
+	s64 error = abi_path_folder(c, path, real, &flags);
 
 	if (error >= 0 && !abi_synth_stat(c->p, real, &st))
 		error = c->p->host->path(&op);
@@ -575,32 +499,6 @@ s64 abi_sys_link(struct abi_call *c)
 			 c->a[1], NAMES(ABI_PATH_LINK));
 }
 
-/*
- * While `path` (absolute, normalised) is a link, puts in its place what the
- * link leads to. 0, or -ELOOP, -ENAMETOOLONG, or an error of lstat(2).
- */
-static s64 last_link_follow(struct abi_call *c, char *path, u32 *end)
-{
-	const struct abi_path_walk walk = {.look = look_at, .arg = c->p};
-	char text[ABI_PATH_MAX], folder[ABI_PATH_MAX];
-	u32 i;
-
-	for (i = 0; i <= ABI_PATH_LINKS; i++) {
-		s64 n = look_at(c->p, path, text);
-
-		if (n <= 0)
-			return n == -LINUX_ENOTDIR ? 0 : n;
-		if (n >= ABI_PATH_MAX)
-			return -LINUX_ENAMETOOLONG;
-		text[n] = 0;
-		abi_path_join(0, path, "..", folder, end);
-		n = abi_path_join(&walk, folder, text, path, end);
-		if (n < 0)
-			return n;
-	}
-	return -LINUX_ELOOP;
-}
-
 /* Whether `path` is that of a descriptor whose file has no name. */
 static int is_unnamed(struct abi_proc *p, const char *path)
 {
@@ -633,7 +531,7 @@ s64 abi_sys_linkat(struct abi_call *c)
 	if (error >= 0 && (u32)c->a[4] && is_unnamed(c->p, path))
 		return abi_refuse(c->p, ABI_REFUSE_EMPTY_PATH, -LINUX_ENOENT);
 	if (error >= 0 && (u32)c->a[4])
-		error = last_link_follow(c, path, &end);
+		error = abi_path_last(c, path, &end);
 	if (error < 0)
 		return error;
 	return move_name(c, NAMES(ABI_PATH_LINK, .path = path), end, c->a[2],
