@@ -285,6 +285,27 @@ s64 abi_sys_statx(struct abi_call *c)
 	return ABI_PUT(c->p, c->a[4], &out);
 }
 
+/* By descriptor ---------------------------------------------------------- */
+
+/* As simple_statfs of Linux: a file system without blocks. */
+static s64 made_statfs(const struct abi_desc *d, struct abi_statfs *fs)
+{
+	*fs = (struct abi_statfs){.type = abi_desc_ops(d)->fs_type,
+				  .bsize = SKEP_PAGE_SIZE,
+				  .namelen = 255};
+	return fs->type ? 0 : -LINUX_ENOSYS;
+}
+
+/* By the host if it has the file open, or as a file that it does not know. */
+static s64 file_control(struct abi_call *c, struct abi_desc *d,
+			struct abi_file_op *op)
+{
+	if (abi_desc_ops(d)->control)
+		return abi_desc_ops(d)->control(c, d, op);
+	return op->verb == ABI_FILE_STATFS ? made_statfs(d, op->statfs)
+					   : set_unnamed(c->p, d, op);
+}
+
 /* File systems ----------------------------------------------------------- */
 
 static s64 put_statfs(struct abi_proc *p, u64 gaddr,
@@ -314,15 +335,6 @@ s64 abi_sys_statfs(struct abi_call *c)
 	return error < 0 ? error : put_statfs(c->p, c->a[1], &fs);
 }
 
-/* As simple_statfs of Linux: a file system without blocks. */
-static s64 made_statfs(const struct abi_desc *d, struct abi_statfs *fs)
-{
-	*fs = (struct abi_statfs){.type = abi_desc_ops(d)->fs_type,
-				  .bsize = SKEP_PAGE_SIZE,
-				  .namelen = 255};
-	return fs->type ? 0 : -LINUX_ENOSYS;
-}
-
 s64 abi_sys_fstatfs(struct abi_call *c)
 {
 	struct abi_statfs fs;
@@ -332,8 +344,7 @@ s64 abi_sys_fstatfs(struct abi_call *c)
 
 	if (!d)
 		return -LINUX_EBADF;
-	error = abi_desc_ops(d)->control ? abi_desc_ops(d)->control(c, d, &op)
-					 : made_statfs(d, &fs);
+	error = file_control(c, d, &op);
 	abi_desc_put(c->p, d);
 	return error < 0 ? error : put_statfs(c->p, c->a[1], &fs);
 }
@@ -367,10 +378,8 @@ static s64 mode_of(struct abi_call *c, u64 fd, u32 mode)
 		return -LINUX_EBADF;
 	if (abi_desc_flags(d) & ABI_O_PATH)
 		error = -LINUX_EBADF;
-	else if (abi_desc_ops(d)->control)
-		error = abi_desc_ops(d)->control(c, d, &op);
 	else
-		error = set_unnamed(c->p, d, &op);
+		error = file_control(c, d, &op);
 	abi_desc_put(c->p, d);
 	return error;
 }
@@ -466,14 +475,11 @@ static s64 times_on_fd(struct abi_call *c, u64 fd, const s64 times[2])
 	struct abi_file_op op = {.verb = ABI_FILE_UTIMENS,
 				 .times = {times[0], times[1]}};
 	struct abi_desc *d = abi_desc_get(c->p, fd);
-	s64 error = 0;
+	s64 error;
 
 	if (!d)
 		return -LINUX_EBADF;
-	if (abi_desc_ops(d)->control)
-		error = abi_desc_ops(d)->control(c, d, &op);
-	else
-		error = set_unnamed(c->p, d, &op);
+	error = file_control(c, d, &op);
 	abi_desc_put(c->p, d);
 	return error;
 }
