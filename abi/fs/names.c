@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: MIT
 /*
- * Owns the way from a guest's name to an absolute path, path_resolution(7).
+ * Owns the way from a guest's name to the host, path_resolution(7). Names below
+ * /proc and /sys, and those of descriptors, are the guest's own: the host would
+ * take them for its own descriptors and processes, so none reaches it. It
+ * answers ELOOP where a link leads there, and then the links are followed here.
  */
 #include "names.h"
 #include "desc.h"
 #include "open.h"
+#include "ops.h"
 #include "path.h"
 #include "procfs.h"
+#include "stat.h"
 #include "base/errno.h"
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
@@ -64,6 +69,19 @@ static s64 look_at(void *arg, const char *path, char *text)
 	return p->host->path(&op);
 }
 
+/* The same for a name that need not exist, or be a folder's. What is open as a
+ * descriptor may have no name, so the number remains. */
+static s64 look_at_any(void *arg, const char *path, char *text)
+{
+	struct abi_proc *p = arg;
+	s64 n;
+
+	if (abi_synth_number(p, path) >= 0 && !abi_synth_is_dir(p, path))
+		return 0;
+	n = look_at(p, path, text);
+	return n == -LINUX_ENOTDIR || n == -LINUX_ENOENT ? 0 : n;
+}
+
 s64 abi_path_name(struct abi_call *c, u64 dirfd, const char *name, char *out,
 		  u32 *flags)
 {
@@ -99,6 +117,27 @@ s64 abi_path_folder(struct abi_call *c, const char *path, char *out, u32 *flags)
 	return abi_path_join(&walk, "", path, out, flags);
 }
 
+s64 abi_path_whole(struct abi_call *c, const char *path, int follow, char *out)
+{
+	const struct abi_path_walk walk = {look_at_any, c->p, 1};
+	char folder[ABI_PATH_MAX];
+	u64 at = abi_strlen(path);
+	u32 flags;
+	s64 n;
+
+	if (follow)
+		return abi_path_join(&walk, "", path, out, &flags);
+	while (at && path[at - 1] != '/')
+		at--;
+	abi_memcpy(folder, path, at);
+	folder[at] = 0;
+	n = abi_path_join(&walk, "", folder, out, &flags);
+	if (n < 0)
+		return n;
+	abi_strcpy(folder, out, sizeof(folder));
+	return abi_path_join(0, folder, path + at, out, &flags);
+}
+
 s64 abi_path_last(struct abi_call *c, char *path, u32 *end)
 {
 	const struct abi_path_walk walk = {.look = look_at, .arg = c->p};
@@ -119,4 +158,154 @@ s64 abi_path_last(struct abi_call *c, char *path, u32 *end)
 			return n;
 	}
 	return -LINUX_ELOOP;
+}
+
+/* The host ---------------------------------------------------------------- */
+
+/* Whether the operation follows a link at the end of the path. */
+static int follows_link(const struct abi_path_op *op)
+{
+	switch (op->verb) {
+	case ABI_PATH_STAT:
+	case ABI_PATH_ACCESS:
+	case ABI_PATH_CHMOD:
+	case ABI_PATH_TRUNCATE:
+	case ABI_PATH_STATFS:
+		return 1;
+	case ABI_PATH_UTIMENS:
+		return !op->mode;
+	default:
+		return 0;
+	}
+}
+
+/* The operation on a file of the guest's own; `found` is 0 or -ENOENT. */
+static s64 run_on_own(const struct abi_path_op *op, s64 found)
+{
+	int is_device = !!abi_path_below(op->path, "/dev");
+
+	switch (op->verb) {
+	case ABI_PATH_MKDIR:
+	case ABI_PATH_MKFIFO:
+	case ABI_PATH_SYMLINK:
+		return found ? found : -LINUX_EEXIST;
+	case ABI_PATH_LINK:
+	case ABI_PATH_RENAME:
+		return found ? found : -LINUX_EXDEV;
+	case ABI_PATH_READLINK:
+		return found ? found : -LINUX_EINVAL;
+	case ABI_PATH_TRUNCATE:
+		if (found)
+			return found;
+		return is_device ? -LINUX_EINVAL : -LINUX_EACCES;
+	case ABI_PATH_UTIMENS:
+		return found;
+	case ABI_PATH_STATFS:
+		*op->statfs = (struct abi_statfs){
+			.type = is_device ? ABI_FS_TMP : ABI_FS_PROC,
+			.bsize = SKEP_PAGE_SIZE,
+			.namelen = 255};
+		return found;
+	default:
+		return found ? found : -LINUX_EPERM;
+	}
+}
+
+/* 0 or -ENOENT of a name that is the guest's own, 1 of one that is the host's.
+ */
+static s64 find_own(struct abi_proc *p, const char *path)
+{
+	char text[ABI_PATH_MAX];
+	struct abi_stat st;
+
+	if (!abi_synth_is_own(p, path))
+		return 1;
+	if (abi_synth_stat(p, path, &st) > 0)
+		return 0;
+	return abi_synth_link(p, path, text, sizeof(text)) > 0 ? 0
+							       : -LINUX_ENOENT;
+}
+
+static s64 run_on_host(struct abi_proc *p, struct abi_path_op *op)
+{
+	struct abi_stat st;
+	s64 n;
+
+	if (op->verb == ABI_PATH_STAT || op->verb == ABI_PATH_LSTAT ||
+	    op->verb == ABI_PATH_ACCESS) {
+		n = abi_synth_stat(p, op->path, op->stat ? op->stat : &st);
+		if (n)
+			return n < 0 ? n : 0;
+	}
+	n = find_own(p, op->path);
+	if (n <= 0)
+		return run_on_own(op, n);
+	if (op->path2 && op->verb != ABI_PATH_SYMLINK &&
+	    abi_synth_is_own(p, op->path2))
+		return -LINUX_EXDEV;
+	return p->host->path(op);
+}
+
+static s64 run_on_number(struct abi_call *c, u64 fd, struct abi_path_op *op)
+{
+	struct abi_desc *d = abi_desc_get(c->p, fd);
+	char path[ABI_PATH_MAX];
+	s64 n;
+
+	if (!d)
+		return -LINUX_ENOENT;
+	n = abi_file_run(c, d, op);
+	abi_strcpy(path, d->path, sizeof(path));
+	abi_desc_put(c->p, d);
+	if (n != ABI_FILE_BY_NAME)
+		return n;
+	op->path = path;
+	n = run_on_host(c->p, op);
+	op->path = 0; /* path ends here */
+	return n;
+}
+
+static s64 run_on_name(struct abi_call *c, struct abi_path_op *op)
+{
+	s64 fd = follows_link(op) ? abi_synth_number(c->p, op->path) : -1;
+
+	if (fd >= 0)
+		return run_on_number(c, (u64)fd, op);
+	if (follows_link(op))
+		op->path = abi_synth_real(c->p, op->path);
+	return run_on_host(c->p, op);
+}
+
+/* With all links followed here. */
+static __attribute__((noinline)) s64 run_again(struct abi_call *c,
+					       struct abi_path_op op)
+{
+	char path[ABI_PATH_MAX], path2[ABI_PATH_MAX];
+	s64 n = abi_path_whole(c, op.path, follows_link(&op), path);
+
+	if (n >= 0 && op.path2 && op.verb != ABI_PATH_SYMLINK) {
+		n = abi_path_whole(c, op.path2, 0, path2);
+		op.path2 = path2;
+	}
+	op.path = path;
+	return n < 0 ? n : run_on_name(c, &op);
+}
+
+/* Whether a name is below /proc, where a link may lead back to the host. */
+static int has_own(struct abi_proc *p, const struct abi_path_op *op)
+{
+	return abi_synth_is_own(p, op->path) ||
+	       (op->path2 && op->verb != ABI_PATH_SYMLINK &&
+		abi_synth_is_own(p, op->path2));
+}
+
+s64 abi_name_run(struct abi_call *c, struct abi_path_op op)
+{
+	struct abi_path_op given = op;
+	s64 n = run_on_name(c, &op);
+
+	if (n == -LINUX_ELOOP || ((n == -LINUX_ENOENT || n == -LINUX_EXDEV) &&
+				  has_own(c->p, &given)))
+		return run_again(c, given);
+	return n;
 }

@@ -136,12 +136,24 @@ static const char *self_part(struct abi_proc *p, const char *path)
 	return *path == '/' && p && pid == p->info.pid ? path + 1 : 0;
 }
 
-s64 abi_synth_number(const char *path)
+/* The part after fd/ of /proc/self/fd/x, or of /proc/self/task/N/fd/x. */
+static const char *fd_part(struct abi_proc *p, const char *path)
 {
-	const char *s = abi_path_below(path, "/proc/self/fd");
+	const char *s = self_part(p, path), *task;
 
-	if (!s)
-		s = abi_path_below(path, "/dev/fd");
+	task = s ? abi_path_below(s, "task") : 0;
+	if (task) {
+		for (s = task; *s >= '0' && *s <= '9'; s++)
+			;
+		s = s != task && *s == '/' ? s + 1 : 0;
+	}
+	return s ? abi_path_below(s, "fd") : abi_path_below(path, "/dev/fd");
+}
+
+s64 abi_synth_number(struct abi_proc *p, const char *path)
+{
+	const char *s = fd_part(p, path);
+
 	if (s)
 		return parse_decimal(s);
 	if (abi_streq(path, "/dev/stdin"))
@@ -151,11 +163,22 @@ s64 abi_synth_number(const char *path)
 	return abi_streq(path, "/dev/stderr") ? 2 : -1;
 }
 
+/* The description is only looked at: another thread may close it. */
+static struct abi_desc *slot_desc(struct abi_proc *p, s64 fd)
+{
+	u32 slot;
+
+	if (fd < 0 || fd >= ABI_FD_MAX)
+		return 0;
+	slot = abi_slots(p)[fd].desc;
+	return slot ? &p->fds.desc[slot - 1] : 0;
+}
+
 const char *abi_synth_real(struct abi_proc *p, const char *path)
 {
 	const char *self = self_part(p, path);
-	s64 fd = abi_synth_number(path);
-	u32 slot;
+	s64 fd = abi_synth_number(p, path);
+	struct abi_desc *d;
 
 	if (self && abi_streq(self, "exe"))
 		return p->exe;
@@ -165,10 +188,15 @@ const char *abi_synth_real(struct abi_proc *p, const char *path)
 		return "/";
 	if (self && abi_path_below(self, "root"))
 		return abi_synth_real(p, self + 4);
-	if (fd < 0 || fd >= ABI_FD_MAX)
-		return path;
-	slot = abi_slots(p)[fd].desc;
-	return slot ? p->fds.desc[slot - 1].path : path;
+	d = slot_desc(p, fd);
+	return d && *d->path == '/' ? d->path : path;
+}
+
+int abi_synth_is_dir(struct abi_proc *p, const char *path)
+{
+	struct abi_desc *d = slot_desc(p, abi_synth_number(p, path));
+
+	return d && d->type == ABI_S_IFDIR;
 }
 
 /* Whether `path` matches the table's name, in which # is a processor's
@@ -215,6 +243,14 @@ static int is_ours(const char *path)
 	return 0;
 }
 
+int abi_synth_is_own(struct abi_proc *p, const char *path)
+{
+	u32 cpu;
+
+	return is_ours(path) || abi_synth_number(p, path) >= 0 ||
+	       find_name(p, path, &cpu) >= 0;
+}
+
 static u32 type_of(int i)
 {
 	if (names[i].rdev)
@@ -256,10 +292,13 @@ s64 abi_synth_open(struct abi_proc *p, const char *path, struct abi_desc *d)
 s64 abi_synth_stat(struct abi_proc *p, const char *path, struct abi_stat *st)
 {
 	const char *real = abi_synth_real(p, path);
+	s64 fd = abi_synth_number(p, path), n;
 	u32 cpu;
 	int i = find_name(p, path, &cpu);
-	s64 n = i < 0 && real == path ? abi_procpid_stat(p, path, st) : 0;
 
+	if (fd >= 0)
+		return slot_desc(p, fd) ? 0 : -LINUX_ENOENT;
+	n = i < 0 && real == path ? abi_procpid_stat(p, path, st) : 0;
 	if (n)
 		return n;
 	if (i < 0 && (real != path || !is_ours(path)))
@@ -286,13 +325,12 @@ s64 abi_synth_stat(struct abi_proc *p, const char *path, struct abi_stat *st)
 s64 abi_synth_link(struct abi_proc *p, const char *path, char *to, u64 size)
 {
 	const char *self = self_part(p, path), *text = 0;
-	s64 fd = abi_synth_number(path);
+	s64 fd = abi_synth_number(p, path);
 	struct abi_desc *d;
+	struct abi_text t;
 	u64 n;
 
 	if (abi_streq(path, "/proc/self")) {
-		struct abi_text t;
-
 		abi_text_init(&t, to, size);
 		abi_text_dec(&t, p->info.pid);
 		return (s64)t.len;
@@ -305,8 +343,14 @@ s64 abi_synth_link(struct abi_proc *p, const char *path, char *to, u64 size)
 		text = "/";
 	if (text)
 		return (s64)abi_strcpy(to, text, size);
-	if (fd < 0 || !abi_path_below(path, "/proc"))
+	if (fd < 0)
 		return is_ours(path) ? -LINUX_ENOENT : 0;
+	if (abi_path_below(path, "/dev") && !abi_path_below(path, "/dev/fd")) {
+		abi_text_init(&t, to, size);
+		abi_text_str(&t, "/proc/self/fd/");
+		abi_text_dec(&t, (u64)fd);
+		return (s64)t.len;
+	}
 	d = abi_desc_get(p, (u64)fd);
 	if (!d)
 		return -LINUX_ENOENT;

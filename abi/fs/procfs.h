@@ -26,8 +26,14 @@ s64 abi_synth_stat(struct abi_proc *p, const char *path, struct abi_stat *st);
 s64 abi_synth_link(struct abi_proc *p, const char *path, char *to, u64 size);
 
 /* N of /proc/self/fd/N, /dev/stdin and the like; -1 for other names. */
-s64 abi_synth_number(const char *path);
-/* The host's name of the file that /proc/self/exe or a number refers to. */
+s64 abi_synth_number(struct abi_proc *p, const char *path);
+/* Whether the descriptor that such a name is of is a folder's. */
+int abi_synth_is_dir(struct abi_proc *p, const char *path);
+/* Whether only abi knows what is at a path: the host's file, if there is one,
+ * is about another process. */
+int abi_synth_is_own(struct abi_proc *p, const char *path);
+/* The host's name of the file that /proc/self/exe or a number refers to; other
+ * names as they are. */
 const char *abi_synth_real(struct abi_proc *p, const char *path);
 
 #endif

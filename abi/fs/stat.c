@@ -5,6 +5,7 @@
  */
 #include "stat.h"
 #include "desc.h"
+#include "names.h"
 #include "open.h"
 #include "ops.h"
 #include "path.h"
@@ -135,28 +136,20 @@ static s64 stat_fd(struct abi_call *c, u64 fd, struct abi_stat *st)
 static s64 stat_path(struct abi_call *c, const char *path, u32 nofollow,
 		     struct abi_stat *st)
 {
-	struct abi_path_op op = {
-		.verb = nofollow ? ABI_PATH_LSTAT : ABI_PATH_STAT,
-		.stat = st,
-	};
-	s64 fd = abi_synth_number(path), error;
 	char text[32]; /* only needed to know whether it is a link */
 
-	if (fd >= 0 && !nofollow) {
-		error = stat_fd(c, (u64)fd, st);
-		return error == -LINUX_EBADF ? -LINUX_ENOENT : error;
-	}
 	if (nofollow && abi_synth_link(c->p, path, text, sizeof(text)) > 0) {
 		abi_memset(st, 0, sizeof(*st));
 		st->nlink = 1;
 		st->mode = ABI_S_IFLNK | 0777;
 		return 0;
 	}
-	error = abi_synth_stat(c->p, path, st);
-	if (error)
-		return error < 0 ? error : 0;
-	op.path = nofollow ? path : abi_synth_real(c->p, path);
-	return c->p->host->path(&op);
+	return abi_name_run(
+		c, (struct abi_path_op){
+			   .verb = nofollow ? ABI_PATH_LSTAT : ABI_PATH_STAT,
+			   .path = path,
+			   .stat = st,
+		   });
 }
 
 static int is_empty(struct abi_call *c, u64 name)
@@ -296,6 +289,16 @@ static s64 made_statfs(const struct abi_desc *d, struct abi_statfs *fs)
 	return fs->type ? 0 : -LINUX_ENOSYS;
 }
 
+int abi_file_is_named(const struct abi_desc *d)
+{
+	static const char end[] = " (deleted)";
+	u64 len = abi_strlen(d->path);
+
+	return *d->path == '/' &&
+	       (len < sizeof(end) ||
+		!abi_streq(d->path + len - sizeof(end) + 1, end));
+}
+
 /* By the host if it has the file open, or as a file that it does not know. */
 static s64 file_control(struct abi_call *c, struct abi_desc *d,
 			struct abi_file_op *op)
@@ -304,6 +307,35 @@ static s64 file_control(struct abi_call *c, struct abi_desc *d,
 		return abi_desc_ops(d)->control(c, d, op);
 	return op->verb == ABI_FILE_STATFS ? made_statfs(d, op->statfs)
 					   : set_unnamed(c->p, d, op);
+}
+
+s64 abi_file_run(struct abi_call *c, struct abi_desc *d,
+		 const struct abi_path_op *op)
+{
+	struct abi_file_op by = {.mode = op->mode,
+				 .len = op->len,
+				 .times = {op->times[0], op->times[1]},
+				 .statfs = op->statfs};
+	int named = abi_file_is_named(d);
+
+	if (op->verb == ABI_PATH_STAT)
+		return abi_file_stat(c, d, op->stat);
+	if (op->verb == ABI_PATH_ACCESS)
+		return named ? ABI_FILE_BY_NAME : 0;
+	if (op->verb == ABI_PATH_TRUNCATE) {
+		by.verb = ABI_FILE_TRUNCATE;
+		if (!named && !abi_desc_ops(d)->regular)
+			return -LINUX_EINVAL;
+		return named ? ABI_FILE_BY_NAME : file_control(c, d, &by);
+	}
+	/* What was opened with O_PATH has no such calls. */
+	if (named &&
+	    (abi_desc_flags(d) & ABI_O_PATH || !abi_desc_ops(d)->control))
+		return ABI_FILE_BY_NAME;
+	by.verb = op->verb == ABI_PATH_CHMOD	 ? ABI_FILE_CHMOD
+		  : op->verb == ABI_PATH_UTIMENS ? ABI_FILE_UTIMENS
+						 : ABI_FILE_STATFS;
+	return file_control(c, d, &by);
 }
 
 /* File systems ----------------------------------------------------------- */

@@ -10,6 +10,7 @@
 #include "ops.h"
 #include "path.h"
 #include "procfs.h"
+#include "stat.h"
 #include "size_limit.h"
 #include "unnamed.h"
 #include "base/errno.h"
@@ -32,15 +33,13 @@ static s64 check_end(struct abi_call *c, const char *path, u32 flags,
 		     enum abi_path_verb verb)
 {
 	struct abi_stat st;
-	struct abi_path_op op = {
-		.verb = verb, .path = abi_synth_real(c->p, path), .stat = &st};
 	s64 error;
 
 	if (!(flags & ABI_PATH_MUST_DIR))
 		return 0;
-	error = abi_synth_stat(c->p, path, &st);
-	if (!error)
-		error = c->p->host->path(&op);
+	error = abi_name_run(
+		c,
+		(struct abi_path_op){.verb = verb, .path = path, .stat = &st});
 	if (error < 0)
 		return error;
 	return (st.mode & ABI_S_IFMT) == ABI_S_IFDIR ? 0 : -LINUX_ENOTDIR;
@@ -93,7 +92,7 @@ s64 abi_path_run(struct abi_call *c, u64 dirfd, u64 gaddr,
 	op->path = path;
 	error = check_verb_end(c, op, flags);
 	if (!error)
-		error = c->p->host->path(op);
+		error = abi_name_run(c, *op);
 	op->path = 0; /* path ends here */
 	return error;
 }
@@ -143,37 +142,17 @@ static s64 open_host(struct abi_call *c, struct abi_desc *d, const char *path,
 	return 0;
 }
 
-/* /proc/self/fd/N and /dev/stdin: duplicates descriptor N. */
-static s64 open_again(struct abi_call *c, const char *path, u32 cloexec)
-{
-	s64 fd = abi_synth_number(path);
-	struct abi_desc *d;
-
-	if (fd < 0)
-		return -LINUX_ENOENT;
-	d = abi_desc_get(c->p, (u64)fd);
-	if (!d)
-		return -LINUX_ENOENT;
-	if (!abi_desc_ops(d)->regular || d->path[0] != '/')
-		return abi_desc_install(c->p, d, 0, cloexec);
-	abi_desc_put(c->p, d);
-	return -LINUX_ENOENT;
-}
-
 /* Status flags that are kept in the description, as F_GETFL returns them. */
 #define KEPT                                                                   \
 	(ABI_O_ACCMODE | ABI_O_APPEND | ABI_O_NONBLOCK | ABI_O_SYNC |          \
 	 ABI_O_DIRECT | ABI_O_LARGEFILE | ABI_O_DIRECTORY | ABI_O_NOFOLLOW |   \
 	 ABI_O_NOATIME | ABI_O_PATH)
 
-s64 abi_file_open(struct abi_call *c, const char *path, u32 flags, u32 mode)
+static s64 open_name(struct abi_call *c, const char *path, u32 flags, u32 mode)
 {
-	struct abi_desc *d;
-	s64 result = open_again(c, path, flags & ABI_O_CLOEXEC);
+	struct abi_desc *d = abi_desc_new(c->p, ABI_DESC_FILE, flags & KEPT);
+	s64 result;
 
-	if (result != -LINUX_ENOENT)
-		return result;
-	d = abi_desc_new(c->p, ABI_DESC_FILE, flags & KEPT);
 	if (!d)
 		return -LINUX_ENFILE;
 	result = abi_synth_open(c->p, path, d);
@@ -186,6 +165,63 @@ s64 abi_file_open(struct abi_call *c, const char *path, u32 flags, u32 mode)
 	}
 	abi_strcpy(d->path, path, sizeof(d->path));
 	return abi_desc_install(c->p, d, 0, flags & ABI_O_CLOEXEC);
+}
+
+/*
+ * /proc/self/fd/N and /dev/stdin: a file with a name is opened again by it,
+ * others get one more descriptor.
+ */
+static s64 open_again(struct abi_call *c, u64 fd, u32 flags)
+{
+	struct abi_desc *d = abi_desc_get(c->p, fd);
+	char path[ABI_PATH_MAX];
+
+	if (!d)
+		return -LINUX_ENOENT;
+	if (flags & ABI_O_NOFOLLOW && !(flags & ABI_O_PATH)) {
+		abi_desc_put(c->p, d);
+		return -LINUX_ELOOP;
+	}
+	if (!abi_desc_ops(d)->regular || *d->path != '/')
+		return abi_desc_install(c->p, d, 0, flags & ABI_O_CLOEXEC);
+	abi_strcpy(path, d->path, sizeof(path));
+	abi_desc_put(c->p, d);
+	return open_name(c, path, flags, 0);
+}
+
+static s64 open_once(struct abi_call *c, const char *path, u32 flags, u32 mode)
+{
+	s64 fd = abi_synth_number(c->p, path);
+
+	return fd < 0 ? open_name(c, path, flags, mode)
+		      : open_again(c, (u64)fd, flags);
+}
+
+/* Where a file is to be made, the host would follow a link to its own
+ * /dev/stdout, and make that. */
+static int is_link_to_make(struct abi_call *c, const char *path, u32 flags)
+{
+	struct abi_stat st;
+	struct abi_path_op op = {
+		.verb = ABI_PATH_LSTAT, .path = path, .stat = &st};
+
+	return (flags & (ABI_O_CREAT | ABI_O_EXCL | ABI_O_NOFOLLOW)) ==
+		       ABI_O_CREAT &&
+	       !abi_name_run(c, op) && (st.mode & ABI_S_IFMT) == ABI_S_IFLNK;
+}
+
+s64 abi_file_open(struct abi_call *c, const char *path, u32 flags, u32 mode)
+{
+	char whole[ABI_PATH_MAX];
+	s64 n = is_link_to_make(c, path, flags)
+			? -LINUX_ELOOP
+			: open_once(c, path, flags, mode);
+
+	if (n != -LINUX_ELOOP &&
+	    (n != -LINUX_ENOENT || !abi_synth_is_own(c->p, path)))
+		return n;
+	n = abi_path_whole(c, path, !(flags & ABI_O_NOFOLLOW), whole);
+	return n < 0 ? n : open_once(c, whole, flags, mode);
 }
 
 static s64 open_at(struct abi_call *c, u64 dirfd, u64 name, u32 flags, u32 mode)
@@ -248,14 +284,14 @@ s64 abi_sys_getcwd(struct abi_call *c)
 static s64 set_cwd(struct abi_call *c, const char *path)
 {
 	char real[ABI_PATH_MAX];
-	struct abi_path_op op = {
-		.verb = ABI_PATH_ACCESS, .mode = 1, .path = real};
-	struct abi_stat st;
 	u32 flags;
 	s64 error = abi_path_folder(c, path, real, &flags);
 
-	if (error >= 0 && !abi_synth_stat(c->p, real, &st))
-		error = c->p->host->path(&op);
+	if (error >= 0)
+		error = abi_name_run(
+			c, (struct abi_path_op){.verb = ABI_PATH_ACCESS,
+						.mode = 1,
+						.path = real});
 	if (error < 0)
 		return error;
 	abi_lock(c->p, &c->p->lock);
@@ -382,7 +418,7 @@ static s64 remove_at(struct abi_call *c, u64 dirfd, u64 name, u32 dir)
 	if (error)
 		return error;
 	op.path = path;
-	return c->p->host->path(&op);
+	return abi_name_run(c, op);
 }
 
 s64 abi_sys_unlink(struct abi_call *c)
@@ -446,7 +482,7 @@ static s64 move_name(struct abi_call *c, struct abi_path_op op, u32 from_end,
 	op.path2 = path2;
 	if (error >= 0)
 		error = check_two(c, &op, from_end, to_end);
-	return error < 0 ? error : c->p->host->path(&op);
+	return error < 0 ? error : abi_name_run(c, op);
 }
 
 static s64 two_names(struct abi_call *c, u64 from_dir, u64 from, u64 to_dir,
@@ -502,17 +538,13 @@ s64 abi_sys_link(struct abi_call *c)
 /* Whether `path` is that of a descriptor whose file has no name. */
 static int is_unnamed(struct abi_proc *p, const char *path)
 {
-	static const char end[] = " (deleted)";
-	s64 fd = abi_synth_number(path);
+	s64 fd = abi_synth_number(p, path);
 	struct abi_desc *d = fd < 0 ? 0 : abi_desc_get(p, (u64)fd);
-	u64 len;
 	int yes;
 
 	if (!d)
 		return 0;
-	len = abi_strlen(d->path);
-	yes = len > sizeof(end) &&
-	      abi_streq(d->path + len - sizeof(end) + 1, end);
+	yes = *d->path == '/' && !abi_file_is_named(d);
 	abi_desc_put(p, d);
 	return yes;
 }
@@ -581,7 +613,7 @@ static s64 read_link(struct abi_call *c, u64 dirfd, u64 name, u64 to, s32 size)
 	}
 	n = abi_synth_link(c->p, path, text, sizeof(text));
 	if (!n)
-		n = c->p->host->path(&op);
+		n = abi_name_run(c, op);
 	if (n > size)
 		n = size;
 	if (n > 0 && abi_user_put(c->p, to, text, (u64)n))
@@ -623,9 +655,6 @@ s64 abi_sys_truncate(struct abi_call *c)
 static s64 access_at(struct abi_call *c, u64 dirfd, u64 name, u32 mode)
 {
 	char path[ABI_PATH_MAX];
-	struct abi_path_op op = {
-		.verb = ABI_PATH_ACCESS, .path = path, .mode = mode};
-	struct abi_stat st;
 	u32 flags;
 	s64 error;
 
@@ -636,11 +665,9 @@ static s64 access_at(struct abi_call *c, u64 dirfd, u64 name, u32 mode)
 		error = check_end(c, path, flags, ABI_PATH_STAT);
 	if (error < 0)
 		return error;
-	error = abi_synth_stat(c->p, path, &st);
-	if (error)
-		return error < 0 ? error : 0;
-	op.path = abi_synth_real(c->p, path);
-	return c->p->host->path(&op);
+	return abi_name_run(c, (struct abi_path_op){.verb = ABI_PATH_ACCESS,
+						    .path = path,
+						    .mode = mode});
 }
 
 s64 abi_sys_access(struct abi_call *c)
