@@ -5,6 +5,7 @@
  * So it is a file of the host, which can be mapped and shared like others.
  */
 #include "desc.h"
+#include "names.h"
 #include "unnamed.h"
 #include "base/errno.h"
 #include "abi/include/mem.h"
@@ -98,18 +99,23 @@ s64 abi_unnamed_tmpfile(struct abi_call *c, const char *path, u32 flags,
 	struct abi_open open = {.mode = mode & ~*abi_umask(c->p),
 				.flags = (flags & ABI_O_ACCMODE) | ABI_O_CREAT |
 					 ABI_O_EXCL};
+	char folder[ABI_PATH_MAX];
 	struct abi_desc *d;
 	struct abi_text t;
+	u32 ends;
 	s64 error;
 
 	if ((flags & ABI_O_ACCMODE) == ABI_O_RDONLY)
 		return -LINUX_EINVAL;
+	error = abi_path_folder(c, path, folder, &ends);
+	if (error < 0)
+		return error;
 	d = abi_desc_new(c->p, ABI_DESC_NULL, flags & ~(u32)ABI_O_CLOEXEC);
 	if (!d)
 		return -LINUX_ENFILE;
 	abi_text_init(&t, d->path, sizeof(d->path));
-	abi_text_str(&t, path);
-	abi_text_str(&t, path[1] ? "/" : "");
+	abi_text_str(&t, folder);
+	abi_text_str(&t, folder[1] ? "/" : "");
 	error = abi_unnamed_open(c->p, d->path, &open);
 	if (error) {
 		abi_desc_put(c->p, d);

@@ -83,6 +83,13 @@ void abi_lin_place_close(struct abi_lin_place *place);
 s64 abi_lin_path_host(const char *guest, char *buf, u64 len, u32 follow);
 /* The guest's name of an open file: 0, -EXDEV, -ENAMETOOLONG. */
 s64 abi_lin_handle_name(s32 handle, char *buf, u64 len);
+/* Whether an open file is in procfs or sysfs: 1, 0, or a negative errno.
+ * `stat` is the libc's, of that file. */
+struct stat;
+s64 abi_lin_is_own(int fd, const struct stat *st);
+/* After ENOENT of `guest`: ELOOP, if a link on its way leads to what only abi
+ * knows, as a number of a descriptor; else ENOENT. */
+s64 abi_lin_missing(const char *guest);
 /* open(2) of a guest's path: a descriptor, or a negative errno. */
 s64 abi_lin_open(const char *guest, u32 flags, u32 mode);
 /* Performs that call; -EAGAIN by openat2: a folder on the way was renamed, call

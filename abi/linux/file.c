@@ -45,10 +45,11 @@ s64 abi_lin_open_call(struct abi_lin_call *to, const struct abi_open *o)
 s64 abi_lin_opened(struct abi_open *o, int fd)
 {
 	struct stat st;
-	s64 err = 0;
+	s64 err;
 
-	if (fstat(fd, &st))
-		err = -errno;
+	err = fstat(fd, &st) ? -errno : abi_lin_is_own(fd, &st);
+	if (err)
+		err = err > 0 ? -ELOOP : err;
 	else if (o->wait && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode) &&
 		 !(o->flags & O_PATH) &&
 		 fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK))

@@ -128,11 +128,39 @@ static s64 use_place(struct abi_path_op *op, const struct abi_lin_place *at)
 	return -ENOSYS;
 }
 
+/*
+ * One call for stat of what is no link, and for the names that abi reads to
+ * follow links: 1, if there is nothing more to do. A folder on the way is not
+ * looked at: these calls change nothing.
+ */
+static s64 look_at_once(struct abi_path_op *op, s64 *err)
+{
+	const struct abi_lin_place at = {.dir = AT_FDCWD, .name = op->path};
+
+	if (*abi_lin_root_text())
+		return 0;
+	if (op->verb == ABI_PATH_READLINK || op->verb == ABI_PATH_LSTAT) {
+		*err = use_place(op, &at);
+		if (*err == -ENOENT)
+			*err = abi_lin_missing(op->path);
+		return 1;
+	}
+	if (op->verb != ABI_PATH_STAT)
+		return 0;
+	*err = stat_place(&at, op->stat, AT_SYMLINK_NOFOLLOW);
+	if (*err == -ENOENT)
+		*err = abi_lin_missing(op->path);
+	return *err || !S_ISLNK(op->stat->mode);
+}
+
 s64 abi_lin_path(struct abi_path_op *op)
 {
 	struct abi_lin_place at;
-	s64 err = abi_lin_place(op->path, follows_link(op), &at);
+	s64 err;
 
+	if (look_at_once(op, &err))
+		return err;
+	err = abi_lin_place(op->path, follows_link(op), &at);
 	if (err)
 		return err;
 	err = use_place(op, &at);

@@ -2,16 +2,21 @@
 /*
  * Names below the root, as with chroot(2): neither links, even absolute ones,
  * nor ".." lead out of it (openat2(2), RESOLVE_IN_ROOT). Without a root a name
- * is the host's. Owns the descriptor of the root.
+ * is the host's, but a link into proc(5) or sysfs is an ELOOP, after which abi
+ * follows it: what is there is about this process, not about the guest. Owns
+ * the descriptor of the root.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "abi/include/lin.h"
@@ -52,31 +57,30 @@ s64 abi_lin_call_open(struct abi_lin_call *to, const char *guest, u32 flags,
 {
 	const u32 of_path = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 	struct open_how how = {.resolve = RESOLVE_IN_ROOT};
-	int root;
+	int root = AT_FDCWD;
 
 	_Static_assert(sizeof(to->how) == sizeof(how), "open_how");
-	*to = (struct abi_lin_call){.nr = SYS_openat,
-				    .arg = {(u64)AT_FDCWD,
-					    (u64)(__UINTPTR_TYPE__)guest, flags,
-					    mode}};
-	if (!*abi_lin_root_text())
-		return 0;
-	root = __atomic_load_n(&root_fd, __ATOMIC_SEQ_CST);
-	if (!root)
-		root = open_root();
-	if (root < 0)
-		return root;
+	if (*abi_lin_root_text()) {
+		root = __atomic_load_n(&root_fd, __ATOMIC_SEQ_CST);
+		if (!root)
+			root = open_root();
+		if (root < 0)
+			return root;
+	} else {
+		how.resolve = RESOLVE_NO_MAGICLINKS;
+	}
 	how.flags = flags & O_PATH ? flags & of_path : flags;
 	how.mode = flags & O_CREAT ? mode & 07777 : 0;
 	memcpy(to->how, &how, sizeof(how));
 	to->nr = SYS_openat2;
 	to->arg[0] = (u64)root;
+	to->arg[1] = (u64)(__UINTPTR_TYPE__)guest;
 	to->arg[2] = (u64)(__UINTPTR_TYPE__)to->how;
 	to->arg[3] = sizeof(how);
 	return 0;
 }
 
-s64 abi_lin_open(const char *guest, u32 flags, u32 mode)
+static s64 run_open(const char *guest, u32 flags, u32 mode)
 {
 	struct abi_lin_call call;
 	s64 fd = abi_lin_call_open(&call, guest, flags, mode);
@@ -86,13 +90,100 @@ s64 abi_lin_open(const char *guest, u32 flags, u32 mode)
 	do {
 		fd = syscall((s64)call.nr, call.arg[0], call.arg[1],
 			     call.arg[2], call.arg[3]);
-	} while (fd < 0 && errno == EAGAIN && call.nr == SYS_openat2);
+	} while (fd < 0 && errno == EAGAIN);
 	return fd < 0 ? -errno : fd;
+}
+
+/* Reads the link `path` and puts what it says in its place: 1; 0: it is none.
+ */
+static s64 read_text(char *path)
+{
+	s64 fd = run_open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0), n;
+	char text[ABI_PATH_MAX];
+	u64 folder;
+
+	if (fd < 0)
+		return fd;
+	n = readlinkat((int)fd, "", text, sizeof(text) - 1);
+	close((int)fd);
+	if (n <= 0)
+		return 0;
+	text[n] = 0;
+	folder = *text == '/' ? 0 : (u64)(strrchr(path, '/') - path) + 1;
+	if (folder + (u64)n >= ABI_PATH_MAX)
+		return -ENAMETOOLONG;
+	memcpy(path + folder, text, (u64)n + 1);
+	return 1;
+}
+
+/* Whether `path`, which is changed, is a link to what only abi knows. */
+static int leads_to_own(char *path)
+{
+	static const char *const own[] = {"/proc/", "/sys/", "/dev/fd/",
+					  "/dev/std"};
+	u32 links, i;
+
+	for (links = 0; links <= 40 && read_text(path) > 0; links++)
+		for (i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+			if (!strncmp(path, own[i], strlen(own[i])))
+				return 1;
+	return 0;
+}
+
+s64 abi_lin_missing(const char *guest)
+{
+	u64 at, len = strlen(guest);
+	char path[ABI_PATH_MAX];
+
+	if (len >= sizeof(path) || *guest != '/')
+		return -ENOENT;
+	for (at = 1; at <= len; at++) {
+		if (guest[at] && guest[at] != '/')
+			continue;
+		memcpy(path, guest, at);
+		path[at] = 0;
+		if (leads_to_own(path))
+			return -ELOOP;
+	}
+	return -ENOENT;
+}
+
+s64 abi_lin_open(const char *guest, u32 flags, u32 mode)
+{
+	s64 fd = run_open(guest, flags, mode);
+
+	return fd == -ENOENT ? abi_lin_missing(guest) : fd;
+}
+
+s64 abi_lin_is_own(int fd, const struct stat *st)
+{
+	struct statfs fs;
+
+	/* These file systems have no device; few others have none. */
+	if (major(st->st_dev))
+		return 0;
+	if (fstatfs(fd, &fs))
+		return -errno;
+	return fs.f_type == PROC_SUPER_MAGIC || fs.f_type == SYSFS_MAGIC;
 }
 
 static void descriptor_name(int fd, char *buf)
 {
 	snprintf(buf, ABI_LIN_LINK, "/proc/self/fd/%d", fd);
+}
+
+static s64 place_open(const char *guest, u32 flags)
+{
+	s64 fd = abi_lin_open(guest, flags, 0), own;
+	struct stat st;
+
+	if (fd < 0)
+		return fd;
+	own = fstat((int)fd, &st) ? -errno : abi_lin_is_own((int)fd, &st);
+	if (!own)
+		return fd;
+	close((int)fd);
+	return own < 0 ? own : -ELOOP;
 }
 
 s64 abi_lin_place(const char *guest, u32 follow, struct abi_lin_place *to)
@@ -102,12 +193,10 @@ s64 abi_lin_place(const char *guest, u32 follow, struct abi_lin_place *to)
 	s64 fd;
 
 	*to = (struct abi_lin_place){.fd = -1, .dir = AT_FDCWD, .name = guest};
-	if (!*abi_lin_root_text())
-		return 0;
 	if (!leaf || leaf - guest >= ABI_PATH_MAX)
 		return -ENAMETOOLONG;
 	if (follow) {
-		fd = abi_lin_open(guest, O_PATH | O_CLOEXEC, 0);
+		fd = place_open(guest, O_PATH | O_CLOEXEC);
 		if (fd < 0)
 			return fd;
 		to->fd = (int)fd;
@@ -117,8 +206,8 @@ s64 abi_lin_place(const char *guest, u32 follow, struct abi_lin_place *to)
 	}
 	memcpy(folder, guest, (u64)(leaf - guest));
 	folder[leaf - guest] = 0;
-	fd = abi_lin_open(*folder ? folder : "/",
-			  O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+	fd = place_open(*folder ? folder : "/",
+			O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return fd;
 	to->fd = to->dir = (int)fd;
@@ -148,17 +237,22 @@ static s64 link_text(s32 handle, char *buf, u64 len)
 s64 abi_lin_path_host(const char *guest, char *buf, u64 len, u32 follow)
 {
 	struct abi_lin_place at;
-	s64 n = abi_lin_place(guest, follow, &at);
+	s64 n = strlen(guest);
 	int more;
 
+	if (!*abi_lin_root_text()) {
+		if ((u64)n >= len)
+			return -ENAMETOOLONG;
+		memcpy(buf, guest, (u64)n + 1);
+		return 0;
+	}
+	n = abi_lin_place(guest, follow, &at);
 	if (n)
 		return n;
-	n = at.fd >= 0 ? link_text(at.fd, buf, len) : 0;
+	n = link_text(at.fd, buf, len);
 	abi_lin_place_close(&at);
 	if (n < 0)
 		return n;
-	if (at.fd < 0)
-		*buf = 0;
 	if (at.name == at.link)
 		return 0;
 	more = snprintf(buf + n, len - (u64)n, "%s%s", n > 1 ? "/" : "",

@@ -9,6 +9,7 @@
 #include "pair.h"
 #include "sock.h"
 #include "abi/fs/desc.h"
+#include "abi/fs/names.h"
 #include "abi/fs/open.h"
 #include "abi/fs/ops.h"
 #include "base/errno.h"
@@ -36,15 +37,17 @@ static s64 stat_name(struct abi_call *c, const struct abi_sock_op *op,
 		     struct abi_stat *st)
 {
 	char name[NAME_SIZE + 1], path[ABI_PATH_MAX];
-	struct abi_path_op stat = {
-		.verb = ABI_PATH_STAT, .path = path, .stat = st};
 	u32 flags, len = op->addrlen - FAMILY_SIZE;
 	s64 error;
 
 	abi_memcpy(name, op->addr + FAMILY_SIZE, len);
 	name[len] = 0;
 	error = abi_path_name(c, (u64)ABI_AT_FDCWD, name, path, &flags);
-	return error < 0 ? error : c->p->host->path(&stat);
+	return error < 0 ? error
+			 : abi_name_run(c, (struct abi_path_op){
+						   .verb = ABI_PATH_STAT,
+						   .path = path,
+						   .stat = st});
 }
 
 /* connect(2): the errors that Linux would return too. */

@@ -9,6 +9,7 @@
 #include "refuse.h"
 #include "abi/fs/desc.h"
 #include "abi/fs/filelock.h"
+#include "abi/fs/names.h"
 #include "abi/fs/open.h"
 #include "abi/fs/ops.h"
 #include "abi/fs/path.h"
@@ -152,13 +153,15 @@ static s64 judge_file(struct exec *x, s32 handle)
 static s64 judge_path(struct exec *x, const char *path)
 {
 	const struct abi_host *host = x->c->p->host;
-	struct abi_path_op access = {
-		.verb = ABI_PATH_ACCESS, .mode = 1, .path = path};
 	struct abi_open open = {.path = path};
-	s64 rc = host->path(&access);
+	s64 rc =
+		abi_name_run(x->c, (struct abi_path_op){.verb = ABI_PATH_ACCESS,
+							.mode = 1,
+							.path = path});
 
 	if (!rc)
-		rc = host->file_open(&open);
+		rc = abi_synth_is_own(x->c->p, path) ? -LINUX_EACCES
+						     : host->file_open(&open);
 	if (rc < 0)
 		return rc;
 	rc = judge_file(x, open.handle);
@@ -386,10 +389,16 @@ static s64 start_over(struct exec *x)
 
 static s64 exec_named(struct exec *x)
 {
+	char path[ABI_PATH_MAX];
 	s64 rc;
 
 	abi_strcpy(x->path, abi_synth_real(x->c->p, x->path), sizeof(x->path));
 	rc = find_program(x);
+	if (rc == -LINUX_ELOOP) { /* names.h */
+		abi_strcpy(path, x->path, sizeof(path));
+		rc = abi_path_whole(x->c, path, 1, x->path);
+		rc = rc < 0 ? rc : find_program(x);
+	}
 	return rc ? rc : start_over(x);
 }
 

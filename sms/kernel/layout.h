@@ -25,8 +25,9 @@
 #define AT_MAIL 0xffffffffe0000000
 #define AT_APIC 0xfffffffffee00000
 
-/* One stack for each core, then those of threads. The deepest path, file names
- * and a signal frame, takes about half. One page is for vector state. */
+/* One stack for each core, then those of threads. The deepest path, the
+ * links of two file names and a signal frame, takes about 30 KiB. One page is
+ * for vector state. */
 #define STACK_STEP 0x20000
 #define STACK_SIZE 0xd000
 #define STACKS ((AT_MAIL - AT_STACKS) / STACK_STEP)

@@ -17,5 +17,7 @@ s64 lin_file_open(struct abi_open *o)
 		if (!fd)
 			fd = lin_wait_call(call.nr, call.arg);
 	} while (fd == -EAGAIN && call.nr == SYS_openat2);
+	if (fd == -ENOENT)
+		fd = abi_lin_missing(o->path);
 	return fd < 0 ? fd : abi_lin_opened(o, (int)fd);
 }
