@@ -167,6 +167,8 @@ CHECK_SUITES += bee-root
 suite_bee-root = sh bee/test/root.sh $(B)
 suite_bee-root_needs = $(B)/bin/bee $(B)/bin/bee-guard $(bee_t)/reach-glibc \
 	$(B)/conformance/glibc/unix_peers \
+	$(B)/conformance/glibc/descriptor_names \
+	$(B)/conformance/glibc/descriptor_links \
 	$(bee_t)/hello-glibc-dynamic
 
 CHECK_SUITES += bee-parents

@@ -81,6 +81,17 @@ guarded --root "$r" --cwd /sockets "$b/conformance/glibc/unix_peers" \
 cmp -s "$tmp/want" "$tmp/got"
 result $? "sockets have names below the root"
 
+# Names of descriptors, and links to them: the same as without a root. The output
+# is a pipe, since a file that is opened again has another position.
+mkdir "$r/names" "$tmp/names" "$r/dev"
+for x in descriptor_names descriptor_links; do
+	(cd "$tmp/names" && "$OLDPWD/$b/conformance/glibc/$x") | cat >"$tmp/want"
+	guarded --root "$r" --cwd /names "$b/conformance/glibc/$x" \
+		2>"$tmp/err" | cat >"$tmp/got"
+	cmp -s "$tmp/want" "$tmp/got"
+	result $? "$x below the root"
+done
+
 # A dynamic program whose loader and libraries are named by absolute links.
 d=$tmp/debian
 loader=/lib64/ld-linux-x86-64.so.2
