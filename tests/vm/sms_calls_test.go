@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -33,6 +35,64 @@ func (m *smsMachine) testWakeups(t *testing.T) {
 	if n := len(slept); n < 4 || slept[n-1] < 200 || slept[n-2] > slept[n-1]/4 {
 		t.Errorf("the proxy's threads slept so often: %v: %q", slept, out)
 	}
+}
+
+// Calls that may rightly end a program by SIGKILL: they send it, or set a limit
+// of CPU time.
+var killingCalls = []string{"kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "setrlimit", "prlimit64"}
+
+// A hostile program makes each call that sms serves with wild arguments. Some
+// calls end it, and it goes on with the next one in a new run; sms never has a
+// defect, no call lasts for ever, and the partition runs the next program.
+func (m *smsMachine) testWildCalls(t *testing.T) {
+	table, err := filepath.Abs("../../abi/syscalls.tbl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := m.runShell(t, `mkdir -p /run/wild/in; cd /run/wild/in; ulimit -f 4096; : >log; : >err; i=0; runs=0
+		until grep -q '^all ' log || [ $runs = 60 ]; do
+			rm -rf f d; s=0; runs=$((runs + 1))
+			timeout -s KILL 60 $R ${T}wild `+table+` $PWD/log $i 20 <log >out 2>>err || s=$?
+			i=$(($(sed -n 's/^begin \([0-9]*\) .*/\1/p' log | tail -1) + 1))
+			echo run $s $(sed -n 's/^begin [0-9]* //p' log | tail -1)
+		done
+		cat log; grep -a -e defect -e 'partition was stopped' err || :
+		$R ${T}hello again; cat /sys/devices/system/cpu/online; cd /; rm -r /run/wild`)
+	calls := map[string]bool{}
+	for line := range strings.Lines(out) {
+		var status, number int
+		var name string
+		if n, _ := fmt.Sscanf(line, "run %d %s", &status, &name); n == 2 {
+			if status == 126 || status == 137 && !slices.Contains(killingCalls, name) {
+				t.Errorf("%s ended the run with status %d", name, status)
+			}
+		} else if n, _ := fmt.Sscanf(line, "begin %d %s", &number, &name); n == 2 {
+			calls[name] = true
+		}
+	}
+	served := servedCalls(t, table)
+	if len(served) < 60 || len(calls) != len(served) {
+		t.Errorf("%d of %d calls were made", len(calls), len(served))
+	}
+	if strings.Contains(out, "stuck ") || strings.Contains(out, "defect") || strings.Contains(out, "partition was stopped") ||
+		!strings.Contains(out, "\nhello again from sms") || !strings.HasSuffix(out, "\n0-1\n") {
+		t.Errorf("it printed %q", out)
+	}
+}
+
+// servedCalls returns the names of the system calls that abi serves.
+func servedCalls(t *testing.T, table string) (names []string) {
+	t.Helper()
+	text, err := os.ReadFile(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) == 5 && f[0] != "#" && (f[3] == "core" || f[3] == "host") {
+			names = append(names, f[2])
+		}
+	}
+	return names
 }
 
 // The most instructions of a forwarded call on the core that makes it.

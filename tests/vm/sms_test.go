@@ -52,6 +52,7 @@ var smsParts = []struct {
 	{"memory", (*smsMachine).testMemory, false},
 	{"wakes", (*smsMachine).testWakeups, false},
 	{"overcommit", (*smsMachine).testOvercommit, false},
+	{"wild", (*smsMachine).testWildCalls, false},
 	{"defects", (*smsMachine).testDefects, false},
 	{"files", (*smsMachine).testFiles, false},
 	{"refused", (*smsMachine).testRefusals, false},
@@ -406,7 +407,7 @@ func (m *smsMachine) testSecrets(t *testing.T) {
 	m.runShellAsUser(t, "$B/skep part create --cpus 1 --mem 64M --name mine")
 	for _, how := range []string{
 		"$B/sms-proxy $id ${T}secret end $S",
-		"$B/sms-proxy $id ${T}secret wait $S >out & p=$!; until grep -q planted out; do sleep .1; done; kill -9 $p; wait $p || :; cat out",
+		"$B/sms-proxy $id ${T}secret wait $S >out & p=$!; until grep -q planted out || ! kill -0 $p; do sleep .1; done; kill -9 $p; wait $p || :; cat out",
 	} {
 		out := m.runShellAsUser(t, `id=$($B/skep part list --json | sed -n 's/.*"id": *\([0-9]*\).*/\1/p' | tail -1); export S=`+text+"; "+how+"; ${H} mine")
 		var mail, pool, words int
