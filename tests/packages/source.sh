@@ -19,10 +19,11 @@ tar -xzf "$build/release/skep-$version-source.tar.gz" -C "$at" &&
 result "$r" "the source archive of the release"
 
 judge_steps 3300 "$suite" source_inside.sh "skep-$version" <<'END'
+demo make demo, on a Linux and a Windows node, with the packages that it asks for
+outside the demo writes only to build/ and to the caches of Go
 setup make setup
 build make all
 version skep says its version
-demo make demo, on a Linux and a Windows node
 END
 
 end_root
