@@ -162,23 +162,6 @@ s64 abi_path_last(struct abi_call *c, char *path, u32 *end)
 
 /* The host ---------------------------------------------------------------- */
 
-/* Whether the operation follows a link at the end of the path. */
-static int follows_link(const struct abi_path_op *op)
-{
-	switch (op->verb) {
-	case ABI_PATH_STAT:
-	case ABI_PATH_ACCESS:
-	case ABI_PATH_CHMOD:
-	case ABI_PATH_TRUNCATE:
-	case ABI_PATH_STATFS:
-		return 1;
-	case ABI_PATH_UTIMENS:
-		return !op->mode;
-	default:
-		return 0;
-	}
-}
-
 /* The operation on a file of the guest's own; `found` is 0 or -ENOENT. */
 static s64 run_on_own(const struct abi_path_op *op, s64 found)
 {
@@ -267,11 +250,11 @@ static s64 run_on_number(struct abi_call *c, u64 fd, struct abi_path_op *op)
 
 static s64 run_on_name(struct abi_call *c, struct abi_path_op *op)
 {
-	s64 fd = follows_link(op) ? abi_synth_number(c->p, op->path) : -1;
+	s64 fd = abi_path_follows(op) ? abi_synth_number(c->p, op->path) : -1;
 
 	if (fd >= 0)
 		return run_on_number(c, (u64)fd, op);
-	if (follows_link(op))
+	if (abi_path_follows(op))
 		op->path = abi_synth_real(c->p, op->path);
 	return run_on_host(c->p, op);
 }
@@ -281,7 +264,7 @@ static __attribute__((noinline)) s64 run_again(struct abi_call *c,
 					       struct abi_path_op op)
 {
 	char path[ABI_PATH_MAX], path2[ABI_PATH_MAX];
-	s64 n = abi_path_whole(c, op.path, follows_link(&op), path);
+	s64 n = abi_path_whole(c, op.path, abi_path_follows(&op), path);
 
 	if (n >= 0 && op.path2 && op.verb != ABI_PATH_SYMLINK) {
 		n = abi_path_whole(c, op.path2, 0, path2);

@@ -169,6 +169,23 @@ struct abi_path_op {
 	struct abi_statfs *statfs;
 };
 
+/* Whether the operation follows a link at the end of the path. */
+static inline int abi_path_follows(const struct abi_path_op *op)
+{
+	switch (op->verb) {
+	case ABI_PATH_STAT:
+	case ABI_PATH_ACCESS:
+	case ABI_PATH_CHMOD:
+	case ABI_PATH_TRUNCATE:
+	case ABI_PATH_STATFS:
+		return 1;
+	case ABI_PATH_UTIMENS:
+		return !op->mode;
+	default:
+		return 0;
+	}
+}
+
 enum abi_file_verb {
 	ABI_FILE_STAT,
 	ABI_FILE_SYNC,

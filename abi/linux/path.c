@@ -73,24 +73,7 @@ static s64 use_places(const struct abi_path_op *op,
 	return err;
 }
 
-/* Whether the operation follows a link at the end of the path. */
-static u32 follows_link(const struct abi_path_op *op)
-{
-	switch (op->verb) {
-	case ABI_PATH_STAT:
-	case ABI_PATH_ACCESS:
-	case ABI_PATH_CHMOD:
-	case ABI_PATH_TRUNCATE:
-	case ABI_PATH_STATFS:
-		return 1;
-	case ABI_PATH_UTIMENS:
-		return !op->mode;
-	default:
-		return 0;
-	}
-}
-
-/* The folder is AT_FDCWD for the calls that take none: follows_link. */
+/* The folder is AT_FDCWD for the calls that take none: abi_path_follows. */
 static s64 use_place(struct abi_path_op *op, const struct abi_lin_place *at)
 {
 	switch (op->verb) {
@@ -160,7 +143,7 @@ s64 abi_lin_path(struct abi_path_op *op)
 
 	if (look_at_once(op, &err))
 		return err;
-	err = abi_lin_place(op->path, follows_link(op), &at);
+	err = abi_lin_place(op->path, abi_path_follows(op), &at);
 	if (err)
 		return err;
 	err = use_place(op, &at);
