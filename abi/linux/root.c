@@ -98,14 +98,19 @@ static s64 run_open(const char *guest, u32 flags, u32 mode)
  */
 static s64 read_text(char *path)
 {
-	s64 fd = run_open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0), n;
 	char text[ABI_PATH_MAX];
 	u64 folder;
+	s64 n, fd;
 
-	if (fd < 0)
-		return fd;
-	n = readlinkat((int)fd, "", text, sizeof(text) - 1);
-	close((int)fd);
+	if (*abi_lin_root_text()) {
+		fd = run_open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0);
+		if (fd < 0)
+			return fd;
+		n = readlinkat((int)fd, "", text, sizeof(text) - 1);
+		close((int)fd);
+	} else { /* one call: searches for programs and modules miss often */
+		n = readlink(path, text, sizeof(text) - 1);
+	}
 	if (n <= 0)
 		return 0;
 	text[n] = 0;
