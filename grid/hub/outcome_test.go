@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,22 +20,9 @@ import (
 )
 
 // A logBuffer keeps what a hub logs.
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
+type logBuffer struct{ syncBuffer }
 
-func (l *logBuffer) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(b)
-}
-
-func (l *logBuffer) contains(text string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Contains(l.b.String(), text)
-}
+func (l *logBuffer) contains(text string) bool { return strings.Contains(l.String(), text) }
 
 func (l *logBuffer) config(c *Config) { c.Log = slog.New(slog.NewTextHandler(l, nil)) }
 
