@@ -17,8 +17,9 @@
  *   app rally             ranks 0 and 1 alone, back and forth, without naps
  *   app window BYTES      rank 0 puts 8 times as many into the windows of the
  *                         others and gets them back
- *   app spawn             starts two more, each of which sends a number to rank
- * 0 app talk              N x N messages of 0 to 64 KiB
+ *   app file PATH         all ranks write a file together, and read it back
+ *   app spawn             starts two more, which send numbers to the first
+ *   app talk              N x N messages of 0 to 64 KiB
  */
 #define _GNU_SOURCE /* RUSAGE_THREAD */
 #include <mpi.h>
@@ -328,6 +329,33 @@ static int share_numbers(void)
 	return bad;
 }
 
+static int share_file(const char *path)
+{
+	const int mode =
+		MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE;
+	const MPI_Offset size = sizeof(outbox);
+	const int other = (rank + 1) % ranks;
+	MPI_File file;
+	int bad = 0;
+
+	if (MPI_File_open(MPI_COMM_WORLD, path, mode, MPI_INFO_NULL, &file))
+		return 1;
+	memset(outbox, 'a' + rank, sizeof(outbox));
+	MPI_File_write_at_all(file, rank * size, outbox, (int)size, MPI_BYTE,
+			      MPI_STATUS_IGNORE);
+	MPI_File_sync(file);
+	MPI_Barrier(MPI_COMM_WORLD);
+	MPI_File_sync(file);
+	MPI_File_read_at_all(file, other * size, inbox, (int)size, MPI_BYTE,
+			     MPI_STATUS_IGNORE);
+	for (size_t i = 0; i < sizeof(inbox); i++)
+		bad |= inbox[i] != 'a' + other;
+	if (MPI_File_close(&file) || bad)
+		return 1;
+	printf("rank %d wrote and read a file\n", rank);
+	return 0;
+}
+
 static char *own_path;
 
 static int spawn_ranks(void)
@@ -372,6 +400,8 @@ static int run_command(const char *what, const char *word)
 		return share_numbers();
 	if (!strcmp(what, "window"))
 		return check_window(number);
+	if (!strcmp(what, "file"))
+		return share_file(word);
 	if (!strcmp(what, "spawn"))
 		return spawn_ranks();
 	if (!strcmp(what, "exit"))

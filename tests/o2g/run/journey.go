@@ -141,14 +141,8 @@ func (b *bench) goesWell(m mpi) {
 	j = b.startMPIRun(m, "--no-shm -n 2", "exit", "42")
 	b.Ok(m.name+": the exit status is the program's", j.checkEnd(later, 42, "2 of 2 ranks reported"))
 
-	for _, bytes := range []string{"8", "16384", "65536", "1000000"} {
-		j = b.startMPIRun(m, "--no-shm -n 3", "window", bytes)
-		b.Ok(m.name+": 8 puts and gets of "+bytes+" bytes in flight together", j.checkEnd(later, 0, "put and got\n", "over O2G"))
-	}
-
-	j = b.startMPIRun(m, "--no-shm -n 3", "tickets")
-	b.Ok(m.name+": ranks add to numbers of a rank and take tickets", j.checkEnd(later, 0, "tickets and sums\n", "over O2G"))
-
+	b.shareWindows(m)
+	b.shareFile(m)
 	b.launcherOptions(m)
 
 	if m.prefix == b.findMPICH().prefix { // Open MPI's cm does not support spawning over libfabric
@@ -170,6 +164,24 @@ func (b *bench) goesWell(m mpi) {
 
 	j = b.start(mpiEnvironment(), "", b.skepPath(), "mpirun", "--mpi", m.prefix, "-n", "2", "--", "/bin/echo", "no MPI")
 	b.Ok(m.name+": a program without MPI says that nothing went over O2G", j.checkEnd(later, 0, "no rank reported an O2G endpoint"))
+}
+
+func (b *bench) shareWindows(m mpi) {
+	for _, bytes := range []string{"8", "16384", "65536", "1000000"} {
+		j := b.startMPIRun(m, "--no-shm -n 3", "window", bytes)
+		b.Ok(m.name+": 8 puts and gets of "+bytes+" bytes in flight together", j.checkEnd(later, 0, "put and got\n", "over O2G"))
+	}
+
+	j := b.startMPIRun(m, "--no-shm -n 3", "tickets")
+	b.Ok(m.name+": ranks add to numbers of a rank and take tickets", j.checkEnd(later, 0, "tickets and sums\n", "over O2G"))
+}
+
+// shareFile runs ranks with few descriptors: MPI-IO and the library both open some of their own.
+func (b *bench) shareFile(m mpi) {
+	script := `ulimit -n 32 && exec "$0" file "$1"`
+	j := b.start(mpiEnvironment(), "", b.skepPath(), "mpirun", "--no-shm", "--mpi", m.prefix, "-n", "2", "--",
+		"sh", "-c", script, m.app, filepath.Join(b.tmp, "shared"))
+	b.Ok(m.name+": ranks of 32 descriptors write and read a file together", j.checkEnd(later, 0, "rank 0 wrote and read a file", "rank 1 wrote and read a file", "2 of 2 ranks reported", "over O2G"))
 }
 
 // launcherOptions tests that skep mpirun accepts the options of the MPI's own launcher.
