@@ -113,7 +113,7 @@ func (h *Hub) startExec(w http.ResponseWriter, r *http.Request, by viewer) {
 		writeProblem(w, http.StatusBadRequest, proto.ProblemRequest, "the program's limits are not valid times")
 		return
 	}
-	if err := checkProgram(&v); !by.all && !v.Logs && err != nil {
+	if err := checkProgram(&v); by.confines(&v) && err != nil {
 		writeProblem(w, http.StatusForbidden, proto.ProblemToken, "%v", err)
 		return
 	}
@@ -138,7 +138,7 @@ func (h *Hub) startExec(w http.ResponseWriter, r *http.Request, by viewer) {
 		return
 	}
 	id, submit := session.NewID().String(), h.newExec
-	if !by.all && !v.Logs {
+	if by.confines(&v) {
 		submit = h.newProgram
 	}
 	x, err := submit(id, v, by)
@@ -206,7 +206,7 @@ func (h *Hub) execNode(v *ExecRequest, by viewer) (*node, error) {
 	if by.user != "" && h.accounts.byID(by.user) == nil { // removed meanwhile
 		return nil, errors.New("the account was removed")
 	}
-	if !by.all && !v.Logs && !n.programs {
+	if by.confines(v) && !n.programs {
 		return nil, fmt.Errorf("the node %s runs no programs of accounts: update its agent", n.info.Name)
 	}
 	return n, nil

@@ -29,6 +29,10 @@ var operator = viewer{all: true}
 
 func (v viewer) sees(user string) bool { return v.all || v.user == user }
 
+// confines says whether a program runs as one of an account's, within its limits. The logs of
+// workers are no program.
+func (v viewer) confines(r *ExecRequest) bool { return !v.all && !r.Logs }
+
 // UserInfo is one row of `skep user list`.
 type UserInfo struct {
 	Name  string     `json:"name"`
