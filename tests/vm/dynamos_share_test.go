@@ -16,13 +16,32 @@ import (
 const shareUnits, shareEach = 100, 8
 
 // shareProgram has each process follow a link. A process that the update refuses prints its
-// unit: its user, and its cgroup.
-const shareProgram = `i=0; while [ $i -lt 100 ]; do
-	unit=$((3000+i)); i=$((i+1)); mkdir /sys/fs/cgroup/$unit
-	sh -c "echo \$\$ >/sys/fs/cgroup/$unit/cgroup.procs
-		exec setpriv --reuid $unit --regid $unit --clear-groups sh -c 'for n in 1 2 3 4 5 6 7 8; do (read x </tmp/open/link) || echo $unit; done'" 2>/dev/null
-	rmdir /sys/fs/cgroup/$unit
-done`
+// unit: its user, and its cgroup. Perl needs no new program for a process, which an emulated
+// processor is slow at.
+const shareProgram = `cat >/tmp/share.pl <<'END'
+use POSIX;
+for my $unit (3000 .. 3099) {
+	my $group = "/sys/fs/cgroup/$unit";
+	mkdir $group or die "$group: $!";
+	if (!(fork // die $!)) {
+		open my $procs, ">", "$group/cgroup.procs" or die $!;
+		syswrite $procs, $$ or die $!;
+		setgid $unit and setuid $unit or die $!;
+		for (1 .. 8) {
+			if (!(fork // die $!)) {
+				open my $link, "<", "/tmp/open/link" or syswrite STDOUT, "$unit\n";
+				_exit 0;
+			}
+		}
+		1 until wait < 0;
+		_exit 0;
+	}
+	wait;
+	die "$unit: $?" if $?;
+	1 until rmdir $group;
+}
+END
+perl /tmp/share.pl`
 
 // A tenth of the users, of the cgroups, or of the processes takes an update. All processes of one
 // user or cgroup have the same version.
