@@ -122,6 +122,25 @@ static int make_area(struct restore *r, const struct abi_snap_area *a)
 	return rc ? report_failure(r, "there is too little memory", "", "") : 0;
 }
 
+/* Of early pages only those count that lie in memory of the program, where text
+ * is not: all of it is writable now. */
+static void copy_early(u64 addr, const u8 *page, u64 len)
+{
+	struct abi_snap_area a;
+	u64 from, to, at = addr;
+	u32 is_file;
+
+	for (; at < addr + len && abi_snap_area(bee.proc, at, &a, &is_file);
+	     at = a.end) {
+		from = a.start > addr ? a.start : addr;
+		to = a.end < addr + len ? a.end : addr + len;
+		if (from < to && a.bits & ABI_SNAP_COMMITTED &&
+		    !(a.prot & ABI_PROT_EXEC))
+			abi_memcpy(guest_pointer(from), page + (from - addr),
+				   to - from);
+	}
+}
+
 /* All pages of an area lie in it, and it is writable now. */
 static int restore_memory(struct restore *r)
 {
@@ -132,6 +151,11 @@ static int restore_memory(struct restore *r)
 	while ((a = bee_snap_next(r->s, &at, BEE_SNAP_AREA, &len)))
 		if (make_area(r, a))
 			return -1;
+	at = 0;
+	while ((page = bee_snap_next(r->s, &at, BEE_SNAP_EARLY, &len))) {
+		abi_memcpy(&addr, page, 8);
+		copy_early(addr, page + 8, len - 8);
+	}
 	at = 0;
 	while ((page = bee_snap_next(r->s, &at, BEE_SNAP_PAGE, &len))) {
 		abi_memcpy(&addr, page, 8);

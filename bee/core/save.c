@@ -18,8 +18,8 @@
 
 static const u8 zeros[8];
 
-static int report_failure(struct bee_save *s, const char *before,
-			  const char *name, const char *after)
+int bee_save_fail(struct bee_save *s, const char *before, const char *name,
+		  const char *after)
 {
 	struct abi_text t;
 
@@ -33,7 +33,7 @@ static int report_failure(struct bee_save *s, const char *before,
 	return -1;
 }
 
-static void put_bytes(struct bee_save *s, const void *bytes, u64 len)
+void bee_save_bytes(struct bee_save *s, const void *bytes, u64 len)
 {
 	s64 err;
 
@@ -43,27 +43,27 @@ static void put_bytes(struct bee_save *s, const void *bytes, u64 len)
 	err = s->write(s, bytes, len);
 	s->written += len;
 	if (err == -LINUX_ENOSPC || err == -LINUX_EDQUOT)
-		report_failure(s, "no space is left for ", "the file", "");
+		bee_save_fail(s, "no space is left for ", "the file", "");
 	else if (err)
-		report_failure(s, "the file", " cannot be written", "");
+		bee_save_fail(s, "the file", " cannot be written", "");
 }
 
-static void put_section(struct bee_save *s, u32 type, u64 len)
+void bee_save_section(struct bee_save *s, u32 type, u64 len)
 {
 	struct bee_snap_section head = {.type = type, .len = len};
 
-	put_bytes(s, &head, sizeof(head));
+	bee_save_bytes(s, &head, sizeof(head));
 }
 
 static void put_end(struct bee_save *s, u64 len)
 {
-	put_bytes(s, zeros, -len & 7);
+	bee_save_bytes(s, zeros, -len & 7);
 }
 
 static void put_record(struct bee_save *s, u32 type, const void *bytes, u64 len)
 {
-	put_section(s, type, len);
-	put_bytes(s, bytes, len);
+	bee_save_section(s, type, len);
+	bee_save_bytes(s, bytes, len);
 	put_end(s, len);
 }
 
@@ -122,8 +122,8 @@ static void add_text(void *to, u64 addr, u64 len)
 	for (; len; addr += n, len -= n) {
 		n = len < BUF ? len : BUF;
 		if (t->save->read_memory(t->save, addr, t->save->buf, n)) {
-			report_failure(t->save, "its text cannot be read", "",
-				       "");
+			bee_save_fail(t->save, "its text cannot be read", "",
+				      "");
 			return;
 		}
 		skep_sha256_update(&t->sha, t->save->buf, n);
@@ -164,47 +164,13 @@ static void put_process(struct bee_save *s)
 
 /* Memory ------------------------------------------------------------------- */
 
-/* Writes the runs of pages in the buffer that are not zeros. */
-static void put_pages(struct bee_save *s, u64 addr, u64 pages)
-{
-	u64 i, n, at;
-
-	for (i = 0; i < pages; i += n) {
-		n = 1;
-		if (abi_page_is_zero(s->buf + i * SKEP_PAGE_SIZE))
-			continue;
-		while (i + n < pages &&
-		       !abi_page_is_zero(s->buf + (i + n) * SKEP_PAGE_SIZE))
-			n++;
-		at = addr + i * SKEP_PAGE_SIZE;
-		put_section(s, BEE_SNAP_PAGE, 8 + n * SKEP_PAGE_SIZE);
-		put_bytes(s, &at, 8);
-		put_bytes(s, s->buf + i * SKEP_PAGE_SIZE, n * SKEP_PAGE_SIZE);
-	}
-}
-
 static void put_area(struct bee_save *s, const struct abi_snap_area *a,
 		     u32 is_file)
 {
-	u64 at = a->start, n;
-
 	if (!(a->prot & ABI_PROT_EXEC) && bee_meets_text(a->start, a->end))
-		report_failure(s, "its text was made inexecutable", "", "");
+		bee_save_fail(s, "its text was made inexecutable", "", "");
 	put_record(s, BEE_SNAP_AREA, a, sizeof(*a));
-	if (!(a->bits & ABI_SNAP_COMMITTED) || a->prot & ABI_PROT_EXEC)
-		return;
-	for (; at < a->end && !s->failed; at += n) {
-		if (!is_file)
-			at = s->next_touched(s, at, a->end);
-		n = a->end - at < BUF ? a->end - at : BUF;
-		if (n && s->read_memory(s, at, s->buf, n))
-			report_failure(
-				s,
-				"a mapping reaches beyond the end of its file",
-				"", "");
-		if (n && !s->failed)
-			put_pages(s, at, n / SKEP_PAGE_SIZE);
-	}
+	bee_save_pages(s, a, is_file);
 }
 
 static void put_memory(struct bee_save *s)
@@ -229,8 +195,8 @@ static void put_threads(struct bee_save *s)
 	for (i = 0; i < THREADS && abi_snap_thread(bee.proc, i, &t); i++) {
 		rest = bee_rest_of(i);
 		if (t.live && !rest) {
-			report_failure(s, "a thread did not come to rest", "",
-				       "");
+			bee_save_fail(s, "a thread did not come to rest", "",
+				      "");
 			return;
 		}
 		if (t.live) {
@@ -239,10 +205,10 @@ static void put_threads(struct bee_save *s)
 			t.cpu_ns = (u64)s->thread_cpu(i);
 		}
 		len = sizeof(t) + (t.live ? vec : 0);
-		put_section(s, BEE_SNAP_THREAD, len);
-		put_bytes(s, &t, sizeof(t));
+		bee_save_section(s, BEE_SNAP_THREAD, len);
+		bee_save_bytes(s, &t, sizeof(t));
 		if (t.live)
-			put_bytes(s, rest->vec, vec);
+			bee_save_bytes(s, rest->vec, vec);
 		put_end(s, len);
 	}
 }
@@ -286,13 +252,13 @@ static int digest_path(struct bee_save *s, struct abi_snap_desc *d, s32 handle)
 	s64 n = 1;
 
 	if (d->path[0] != '/' || bee.os->file_open(&open))
-		return report_failure(
+		return bee_save_fail(
 			s, "the file ", d->path,
 			" was removed, or cannot be read by its name");
 	if (stat_handle(open.handle, &st) || stat_handle(handle, &own) ||
 	    st.dev != own.dev || st.ino != own.ino) {
 		bee.os->file_close(open.handle);
-		return report_failure(
+		return bee_save_fail(
 			s, "the file ", d->path,
 			" was removed or replaced while it is open");
 	}
@@ -305,8 +271,7 @@ static int digest_path(struct bee_save *s, struct abi_snap_desc *d, s32 handle)
 	skep_sha256_final(&sha, d->sha256);
 	bee.os->file_close(open.handle);
 	d->size = (u64)io.offset;
-	return n < 0 ? report_failure(s, "the file ", d->path,
-				      " cannot be read")
+	return n < 0 ? bee_save_fail(s, "the file ", d->path, " cannot be read")
 		     : 0;
 }
 
@@ -330,13 +295,13 @@ static void put_pipe(struct bee_save *s, const struct abi_snap_desc *d,
 
 	bytes = s->peek(s, handle, s->buf, BUF);
 	if (n < 0 || bytes < 0) {
-		report_failure(s, "a pipe cannot be read", "", "");
+		bee_save_fail(s, "a pipe cannot be read", "", "");
 		return;
 	}
 	pipe.capacity = (u32)n;
-	put_section(s, BEE_SNAP_PIPE, sizeof(pipe) + (u64)bytes);
-	put_bytes(s, &pipe, sizeof(pipe));
-	put_bytes(s, s->buf, (u64)bytes);
+	bee_save_section(s, BEE_SNAP_PIPE, sizeof(pipe) + (u64)bytes);
+	bee_save_bytes(s, &pipe, sizeof(pipe));
+	bee_save_bytes(s, s->buf, (u64)bytes);
 	put_end(s, sizeof(pipe) + (u64)bytes);
 }
 
@@ -360,7 +325,7 @@ static void put_desc(struct bee_save *s, struct abi_snap_desc *d, s32 handle)
 	const char *why = handle >= 0 ? s->judge(s, handle) : 0;
 
 	if (why) {
-		report_failure(s, "the file ", d->path, why);
+		bee_save_fail(s, "the file ", d->path, why);
 		return;
 	}
 	if (d->kind == ABI_SNAP_FILE) {
@@ -407,7 +372,7 @@ static int judge_files(struct bee_save *s)
 			break;
 		why = found && handle >= 0 ? s->judge(s, handle) : 0;
 		if (why)
-			return report_failure(s, "the file ", d.path, why);
+			return bee_save_fail(s, "the file ", d.path, why);
 	}
 	return 0;
 }
@@ -422,10 +387,6 @@ int bee_save_judge(struct bee_save *s)
 
 static void put_all(struct bee_save *s)
 {
-	struct bee_snap_head head = {.version = BEE_SNAP_VERSION};
-
-	abi_memcpy(head.magic, BEE_SNAP_MAGIC, sizeof(head.magic));
-	put_bytes(s, &head, sizeof(head));
 	put_program(s);
 	put_process(s);
 	put_memory(s);
@@ -433,25 +394,58 @@ static void put_all(struct bee_save *s)
 	put_pipes(s);
 	put_descs(s);
 	put_signals(s);
-	put_section(s, BEE_SNAP_END, 0);
+	bee_save_section(s, BEE_SNAP_END, 0);
+}
+
+static int begin_file(struct bee_save *s)
+{
+	struct bee_snap_head head = {.version = BEE_SNAP_VERSION};
+
+	if (s->buf)
+		return s->failed ? -1 : 0;
+	if (bee_save_judge(s))
+		return -1;
+	s->written = 0;
+	s->buf = bee_os_alloc(BUF);
+	if (!s->buf)
+		return bee_save_fail(s, "there is too little memory", "", "");
+	bee_sha256_init(&s->sha);
+	abi_memcpy(head.magic, BEE_SNAP_MAGIC, sizeof(head.magic));
+	bee_save_bytes(s, &head, sizeof(head));
+	return s->failed ? -1 : 0;
+}
+
+void bee_save_early(struct bee_save *s)
+{
+	if (begin_file(s))
+		return;
+	s->early = bee_early_new();
+	if (s->early)
+		bee_save_rounds(s);
+	else
+		bee_save_fail(s, "there is too little memory", "", "");
 }
 
 int bee_save(struct bee_save *s)
 {
 	u8 digest[BEE_SNAP_DIGEST];
 
-	if (bee_save_judge(s))
+	if (begin_file(s) || bee_save_judge(s))
 		return -1;
-	s->written = 0;
-	s->buf = bee_os_alloc(BUF);
-	if (!s->buf)
-		return report_failure(s, "there is too little memory", "", "");
-	bee_sha256_init(&s->sha);
 	put_all(s);
 	skep_sha256_final(&s->sha, digest);
-	bee_os_free(s->buf, BUF);
 	if (!s->failed && s->write(s, digest, sizeof(digest)))
-		report_failure(s, "the file", " cannot be written", "");
+		bee_save_fail(s, "the file", " cannot be written", "");
 	s->written += sizeof(digest);
 	return s->failed ? -1 : 0;
+}
+
+void bee_save_end(struct bee_save *s)
+{
+	if (s->buf)
+		bee_os_free(s->buf, BUF);
+	if (s->early)
+		bee_early_free(s->early);
+	s->buf = 0;
+	s->early = 0;
 }

@@ -41,8 +41,10 @@ static u64 fixed_size(u32 type)
 
 static int order_wrong(const struct parse *p, u32 type)
 {
-	if (type < BEE_SNAP_CPU || type > BEE_SNAP_END || p->ended)
+	if (type < BEE_SNAP_EARLY || type > BEE_SNAP_END || p->ended)
 		return 1;
+	if (type == BEE_SNAP_EARLY)
+		return p->type != BEE_SNAP_EARLY;
 	if (type <= BEE_SNAP_PROCESS) /* exactly one of each, first */
 		return type != p->type + 1;
 	if (p->type < BEE_SNAP_PROCESS)
@@ -63,7 +65,8 @@ static int area_wrong(struct parse *p, const struct abi_snap_area *a)
 	return a->start > a->end;
 }
 
-static int pages_wrong(struct parse *p, const u8 *payload, u64 len)
+/* 1, or the address of the pages. */
+static u64 pages_at(const u8 *payload, u64 len)
 {
 	u64 addr, bytes = len - 8;
 
@@ -71,8 +74,15 @@ static int pages_wrong(struct parse *p, const u8 *payload, u64 len)
 	    bytes > BEE_SNAP_PAGES * (u64)SKEP_PAGE_SIZE)
 		return 1;
 	abi_memcpy(&addr, payload, 8);
-	if (addr % SKEP_PAGE_SIZE || addr < p->next_page ||
-	    addr > p->area_end || bytes > p->area_end - addr)
+	return addr % SKEP_PAGE_SIZE || addr > ~0ull - bytes ? 1 : addr;
+}
+
+static int pages_wrong(struct parse *p, const u8 *payload, u64 len)
+{
+	u64 addr = pages_at(payload, len), bytes = len - 8;
+
+	if (addr == 1 || addr < p->next_page || addr > p->area_end ||
+	    bytes > p->area_end - addr)
 		return 1;
 	p->next_page = addr + bytes;
 	return 0;
@@ -97,6 +107,8 @@ static int payload_wrong(struct parse *p, u32 type, const u8 *payload, u64 len)
 	if (fixed_size(type) && len != fixed_size(type))
 		return 1;
 	switch (type) {
+	case BEE_SNAP_EARLY:
+		return pages_at(payload, len) == 1;
 	case BEE_SNAP_CPU:
 		p->s->cpu = (const void *)payload;
 		return cpu_wrong(p->s->cpu);
@@ -127,7 +139,7 @@ static int payload_wrong(struct parse *p, u32 type, const u8 *payload, u64 len)
 static int walk_sections(struct bee_snapshot *s)
 {
 	const struct bee_snap_section *head;
-	struct parse p = {.s = s};
+	struct parse p = {.s = s, .type = BEE_SNAP_EARLY};
 	u64 at = sizeof(struct bee_snap_head);
 
 	while (at < s->len) {

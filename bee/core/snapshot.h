@@ -3,7 +3,9 @@
  * The snapshot file: docs/design/snapshot.md. A head, sections, and the SHA-256
  * of both. Each section has a head, and its payload is filled up with zeros to
  * a multiple of 8. Sections come in the order of their types; each AREA is
- * followed by its pages. Numbers are little-endian.
+ * followed by its pages. EARLY pages were sent while the program ran: later
+ * ones replace earlier ones, and those that lie in no area count for nothing.
+ * Numbers are little-endian.
  */
 #ifndef BEE_CORE_SNAPSHOT_H
 #define BEE_CORE_SNAPSHOT_H
@@ -12,7 +14,7 @@
 #include "bee/core/bee.h"
 
 #define BEE_SNAP_MAGIC "beesnap\n"
-#define BEE_SNAP_VERSION 1u
+#define BEE_SNAP_VERSION 2u
 #define BEE_SNAP_DIGEST 32u
 #define BEE_SNAP_PAGES 256u /* most pages of one section */
 #define BEE_SNAP_PIPE_MAX (1u << 20)
@@ -24,7 +26,8 @@ struct bee_snap_head {
 };
 
 enum bee_snap_type {
-	BEE_SNAP_CPU = 1,
+	BEE_SNAP_EARLY = 1, /* as PAGE */
+	BEE_SNAP_CPU,
 	BEE_SNAP_PROGRAM,
 	BEE_SNAP_PROCESS, /* struct abi_snap_process */
 	BEE_SNAP_AREA,	  /* struct abi_snap_area */
@@ -87,6 +90,12 @@ void bee_snap_cpu_read(struct bee_snap_cpu *cpu);
 /* NULL, or what of `had` this CPU lacks. */
 const char *bee_snap_cpu_lacks(const struct bee_snap_cpu *had);
 
+struct bee_early; /* what was sent while the program ran; pages.c */
+
+struct bee_page_digest {
+	u64 word[2]; /* the first is not 0 */
+};
+
 /* save.c. What the host adds; fields below `why` are save.c's. */
 struct bee_save {
 	s64 (*write)(struct bee_save *s, const void *bytes, u64 len);
@@ -98,20 +107,44 @@ struct bee_save {
 	const char *(*judge)(struct bee_save *s, s32 handle);
 	/* Copies what is in a pipe, which keeps it; bytes, or an errno. */
 	s64 (*peek)(struct bee_save *s, s32 handle, void *buf, u64 len);
+	/* Two pages with different bytes have the same digest with a
+	 * probability of less than 2^-60. Only for bee_save_early. */
+	void (*digest)(const struct bee_save *s, const void *page,
+		       struct bee_page_digest *out);
 	s64 (*thread_cpu)(u32 thread); /* ns */
 	s32 handle;		       /* the host's own */
 	s32 memory, map;
+	u32 hurry; /* the host may set it: no more rounds */
 	char why[320];
 	struct skep_sha256 sha;
-	u64 written;
+	u64 written, most;
 	u8 *buf;
+	struct bee_early *early;
+	u32 live; /* the program runs */
 	u32 failed;
 };
 
 /* All threads are at rest. 0, or -1 and a part of a sentence in why. */
 int bee_save(struct bee_save *s);
+/* Before that, while threads run: writes most of the pages. If it fails,
+ * bee_save does. */
+void bee_save_early(struct bee_save *s);
+/* Frees what both have. */
+void bee_save_end(struct bee_save *s);
 /* The same judgement without a file; threads may run. */
 int bee_save_judge(struct bee_save *s);
+
+/* Of save.c, for pages.c. The failure is -1, and the first one counts. */
+int bee_save_fail(struct bee_save *s, const char *before, const char *name,
+		  const char *after);
+void bee_save_bytes(struct bee_save *s, const void *bytes, u64 len);
+void bee_save_section(struct bee_save *s, u32 type, u64 len);
+/* pages.c */
+struct bee_early *bee_early_new(void);
+void bee_early_free(struct bee_early *e);
+void bee_save_pages(struct bee_save *s, const struct abi_snap_area *a,
+		    u32 is_file);
+void bee_save_rounds(struct bee_save *s);
 
 /*
  * restore.c, in place of abi_exec: the program of bee.snapshot is loaded, and

@@ -233,6 +233,7 @@ static void make_snapshot(int sock, int fd, struct skep_snapshot_answer *a)
 		set_why(a, "its memory cannot be read: /proc is needed");
 	else if (!judge_program(o, a) && !come_to_rest(a))
 		save_file(o, a);
+	bee_save_end(&o->save);
 	close(o->save.memory);
 	close(o->save.map);
 	bee_os_free(o, sizeof(*o));

@@ -25,7 +25,7 @@ static u64 read_sections(const struct bee_snapshot *s)
 	u64 at, n, i, sum = 0;
 	u32 type;
 
-	for (type = BEE_SNAP_CPU; type <= BEE_SNAP_END; type++)
+	for (type = BEE_SNAP_EARLY; type <= BEE_SNAP_END; type++)
 		for (at = 0; (p = bee_snap_next(s, &at, type, &n));)
 			for (i = 0; i < n; i++)
 				sum += p[i];
@@ -52,6 +52,7 @@ static u64 build_sections(u8 *to, u64 size, const uint8_t *in, size_t len)
 	struct bee_snap_section head = {0};
 	u64 at = sizeof(struct bee_snap_head), n;
 	static const u32 lens[] = {0,
+				   8 + SKEP_PAGE_SIZE,
 				   sizeof(struct bee_snap_cpu),
 				   sizeof(struct bee_snap_program),
 				   sizeof(struct abi_snap_process),
@@ -65,8 +66,8 @@ static u64 build_sections(u8 *to, u64 size, const uint8_t *in, size_t len)
 				   0};
 
 	while (len >= 4) {
-		head.type = in[0] % 13;
-		head.len = head.type < 12 ? lens[head.type] : 5;
+		head.type = in[0] % 14;
+		head.len = head.type < 13 ? lens[head.type] : 5;
 		head.len += in[1] & 0x80 ? in[1] & 0x7f : 0;
 		n = in[2] < len - 3 ? in[2] : len - 3;
 		if (at + sizeof(head) + head.len + 8 > size)
