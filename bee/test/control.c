@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -17,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "bee/core/snapshot.h"
 #include "bee/host/linux/host.h"
 #include "tests/tap.h"
 
@@ -24,6 +26,7 @@ static char loader[PATH_MAX], guest[PATH_MAX];
 static pid_t pid; /* of bee */
 static int sock;
 static struct skep_snapshot_answer answer;
+static u32 live; /* of the next ask */
 
 static void start_bee(char **argv)
 {
@@ -59,9 +62,9 @@ static int has_begun(void)
 	       !byte;
 }
 
-static void start_guest(void)
+static void start_guest(const char *what)
 {
-	char *argv[6] = {[3] = guest, [4] = (char *)"memory"};
+	char *argv[6] = {[3] = guest, [4] = (char *)(uintptr_t)what};
 
 	start_bee(argv);
 	tap_ok(has_begun(), "a program begins");
@@ -78,7 +81,7 @@ static void await_file(const char *name)
 /* 1: it was saved in the file "snap". */
 static int ask_snapshot(u32 end)
 {
-	struct skep_snapshot_ask ask = {.end = end};
+	struct skep_snapshot_ask ask = {.end = end, .live = live};
 	int fd = open("snap", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	union {
 		struct cmsghdr head;
@@ -142,7 +145,7 @@ static int restore_guest(void)
 
 static void test_goes_on(void)
 {
-	start_guest();
+	start_guest("memory");
 	/* not ready yet: it is called again until it answers */
 	tap_ok(ask_snapshot(0), "a program that starts is saved");
 	await_file("ready");
@@ -155,7 +158,7 @@ static void test_hold(void)
 	struct pollfd none = {.fd = -1};
 	int status;
 
-	start_guest();
+	start_guest("memory");
 	await_file("ready");
 	tap_ok(ask_snapshot(SKEP_SNAPSHOT_HOLD), "a program is saved and held");
 	close(creat("go", 0600));
@@ -164,7 +167,7 @@ static void test_hold(void)
 	       "it does not go on by itself");
 	say_byte(0);
 	tap_ok(finish_guest(), "it goes on when it is told so, unharmed");
-	start_guest();
+	start_guest("memory");
 	await_file("ready");
 	tap_ok(ask_snapshot(SKEP_SNAPSHOT_HOLD), "a program is saved and held");
 	say_byte(1);
@@ -174,17 +177,59 @@ static void test_hold(void)
 
 static void test_alone(void)
 {
-	start_guest();
+	start_guest("memory");
 	await_file("ready");
 	ask_snapshot(SKEP_SNAPSHOT_HOLD);
 	close(creat("go", 0600));
 	close(sock);
 	tap_ok(exit_code() == 125 && !is_unharmed(),
 	       "a program that is held ends with who asked");
-	start_guest();
+	start_guest("memory");
 	await_file("ready");
 	close(sock);
 	tap_ok(finish_guest(), "a program that is not held goes on");
+}
+
+/* The first section of the file "snap". */
+static u32 first_section(void)
+{
+	int fd = open("snap", O_RDONLY);
+	struct bee_snap_section head = {0};
+
+	pread(fd, &head, sizeof(head), sizeof(struct bee_snap_head));
+	close(fd);
+	return head.type;
+}
+
+/* Most of its pages are written while it runs and changes them. */
+static void test_live(void)
+{
+	u32 i;
+
+	live = 1;
+	start_guest("busy");
+	await_file("ready");
+	for (i = 0; i < 4; i++)
+		tap_ok(ask_snapshot(SKEP_SNAPSHOT_GO) &&
+			       first_section() == BEE_SNAP_EARLY,
+		       "a program is saved while it runs: %s", answer.why);
+	for (i = 0; i < 4; i++) {
+		tap_ok(ask_snapshot(SKEP_SNAPSHOT_HOLD), "and held");
+		say_byte(1);
+		tap_ok(exit_code() == 125, "it ends");
+		start_bee((char *[]){0, 0, 0, (char *)"--restore",
+				     (char *)"snap", 0});
+		tap_ok(has_begun(), "and goes on from the file");
+	}
+	tap_ok(finish_guest(), "each page is of the last moment");
+	start_guest("memory");
+	await_file("ready");
+	say_byte(SKEP_SNAPSHOT_HURRY);
+	tap_ok(ask_snapshot(SKEP_SNAPSHOT_HOLD), "one that is told to hurry");
+	say_byte(SKEP_SNAPSHOT_HURRY);
+	say_byte(1);
+	tap_ok(exit_code() == 125 && restore_guest(), "is whole");
+	live = 0;
 }
 
 /* Anybody of the same user can send the signal. */
@@ -195,7 +240,7 @@ static void test_stray(void)
 	int child = 0, i;
 	FILE *f;
 
-	start_guest();
+	start_guest("memory");
 	await_file("ready");
 	snprintf(name, sizeof(name), "/proc/%d/task/%d/children", pid, pid);
 	f = fopen(name, "re");
@@ -263,6 +308,7 @@ int main(int argc, char **argv)
 	test_hold();
 	test_alone();
 	test_stray();
+	test_live();
 	test_exec();
 	test_refusals();
 	unlink("ready");

@@ -4,9 +4,11 @@
  * is about to run, or to go on. Then it is asked, as often as one likes: an
  * ask, with the descriptor of a file or pipe that is open for writing, which
  * bee closes before the answer; the answer; and if the program was saved and
- * `end` is not 0, one byte: 0 lets it go on, another value ends it. The user of
- * the socket is trusted with the program's memory. Both sides are of one
- * machine and one release.
+ * `end` is not 0, one byte: 0 lets it go on, 1 ends it. If the ask is `live`,
+ * most of the memory is written while the program runs; until the answer a byte
+ * of SKEP_SNAPSHOT_HURRY may bring it to rest earlier. The user of the socket
+ * is trusted with the program's memory. Both sides are of one machine and one
+ * release.
  */
 #ifndef SKEP_SNAPSHOT_H
 #define SKEP_SNAPSHOT_H
@@ -19,13 +21,16 @@ enum skep_snapshot_end {
 	SKEP_SNAPSHOT_HOLD = 2, /* it rests, and ends if the socket closes */
 };
 
+#define SKEP_SNAPSHOT_HURRY 2
+
 struct skep_snapshot_ask {
 	u32 end; /* enum skep_snapshot_end */
+	u32 live;
 };
 
 struct skep_snapshot_answer {
 	u32 saved, zero;
-	u64 bytes, pause_ns; /* of the file; until it was saved */
+	u64 bytes, pause_ns; /* of the file; at rest until it was saved */
 	char why[320];	     /* if it was not saved: a part of a sentence */
 };
 

@@ -8,9 +8,13 @@ const (
 	SnapshotHold = 2 // it rests until it is told what to do, and ends if nobody can tell it
 )
 
+// SnapshotHurry is a byte for a program that is being saved while it runs: it is to rest soon.
+const SnapshotHurry = 2
+
 // SnapshotAsk is struct skep_snapshot_ask.
 type SnapshotAsk struct {
-	End uint32
+	End  uint32
+	Live uint32 // most of it is written while the program runs
 }
 
 // SnapshotAnswer is struct skep_snapshot_answer.

@@ -144,6 +144,7 @@ static s64 execute_program(struct start *s, s32 handle, char *program)
 	if (!rc) {
 		open_handles(s, handle);
 		lin_vfork_report();
+		lin_live_cancel();
 		rc = execute_bee(s);
 	}
 	free(s->argv);

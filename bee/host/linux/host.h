@@ -76,6 +76,8 @@ s64 lin_thread_affinity(u32 thread, const void *mask, u64 bytes);
 /* fork(2); in the child the caller becomes thread 0, and there are no
  * others. */
 s32 lin_thread_fork(void);
+/* A thread of bee's own, which accepts no signal. 0, or a negative errno. */
+s64 lin_thread_own(void *(*run)(void *), void *arg);
 /* Starts the helper of a forked child. 0, or a negative errno. */
 s64 lin_helper_start(void);
 
@@ -152,6 +154,17 @@ const char *lin_restored_text(void);
 int lin_restored_take(const char *text);
 /* After bee_load: starts the other threads. 0, or -1 after a message. */
 int lin_restore_start(void);
+
+/* The program starts another one: what is saved while it runs is given up. */
+void lin_live_cancel(void);
+/* In the child of a fork. */
+void lin_live_forget(void);
+
+/* digest.c; the key is aligned to 16 bytes. */
+#define LIN_DIGEST_KEY (SKEP_PAGE_SIZE + 16u)
+struct bee_page_digest;
+void lin_page_digest(const u8 key[LIN_DIGEST_KEY], const void *page,
+		     struct bee_page_digest *out);
 
 /* ask.c: the command bee --snapshot; the exit code. */
 int lin_ask(const struct bee_options *o);

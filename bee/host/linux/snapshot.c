@@ -4,8 +4,9 @@
  * (ask.c): it brings the guest threads to rest, writes the file that the
  * command has opened, and lets them go on. While the program is to end, it
  * stays at rest until the command says that the file is safe; a command that
- * dies instead lets it go on. And restoring: reads the file before anything
- * else is set up.
+ * dies instead lets it go on. If it is so asked, a thread of its own writes
+ * pages before that, while the guest runs; `live` says who has the snapshot.
+ * And restoring: reads the file before anything else is set up.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -18,6 +19,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,6 +42,9 @@
 struct out {
 	struct bee_save save;
 	int sock; /* of the command */
+	struct skep_snapshot_ask ask;
+	struct skep_snapshot_answer answer;
+	_Alignas(16) u8 key[LIN_DIGEST_KEY];
 	u64 len;
 	u8 buf[OUT];
 };
@@ -52,12 +57,19 @@ static s64 flush_out(struct out *o)
 	return err;
 }
 
-/* The command has died: nobody will give the file its name. */
-static int is_alone(const struct out *o)
+/* The command has died: nobody will give the file its name. It may also say
+ * that there is no time for more rounds. */
+static int is_alone(struct out *o)
 {
-	char byte;
+	char byte = 0;
+	ssize_t n =
+		recv(o->sock, &byte, 1, MSG_PEEK | MSG_DONTWAIT | MSG_TRUNC);
 
-	return !recv(o->sock, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	if (n == 1 && byte == SKEP_SNAPSHOT_HURRY) {
+		recv(o->sock, &byte, 1, MSG_DONTWAIT);
+		o->save.hurry = 1;
+	}
+	return !n;
 }
 
 static s64 write_out(struct bee_save *s, const void *bytes, u64 len)
@@ -151,6 +163,12 @@ static s64 peek_pipe(struct bee_save *s, s32 handle, void *buf, u64 len)
 	return n < 0 || got != n || n != have ? -EIO : n;
 }
 
+static void digest_page(const struct bee_save *s, const void *page,
+			struct bee_page_digest *out)
+{
+	lin_page_digest(((const struct out *)s)->key, page, out);
+}
+
 /* Answering ---------------------------------------------------------------- */
 
 static void set_why(struct skep_snapshot_answer *a, const char *why)
@@ -196,8 +214,10 @@ static int come_to_rest(struct skep_snapshot_answer *a)
 	return 0;
 }
 
-static void save_file(struct out *o, struct skep_snapshot_answer *a)
+static void save_file(struct out *o)
 {
+	struct skep_snapshot_answer *a = &o->answer;
+
 	if (judge_program(o, a) || bee_save(&o->save)) {
 		set_why(a, *a->why ? a->why : o->save.why);
 		return;
@@ -210,32 +230,43 @@ static void save_file(struct out *o, struct skep_snapshot_answer *a)
 	a->bytes = o->save.written;
 }
 
-/* All threads are at rest, or the answer says why one is not. */
-static void make_snapshot(int sock, int fd, struct skep_snapshot_answer *a)
+static struct out *open_out(int sock, int fd)
 {
 	struct out *o = bee_os_alloc(sizeof(*o));
 
-	if (!o) {
-		set_why(a, "there is too little memory");
-		return;
-	}
+	if (!o)
+		return NULL;
 	o->sock = sock;
 	o->save.write = write_out;
 	o->save.read_memory = read_memory;
 	o->save.next_touched = next_touched;
 	o->save.judge = judge_file;
 	o->save.peek = peek_pipe;
+	o->save.digest = digest_page;
 	o->save.thread_cpu = lin_thread_clock;
 	o->save.handle = fd;
 	o->save.memory = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
 	o->save.map = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	if (o->save.memory < 0)
-		set_why(a, "its memory cannot be read: /proc is needed");
-	else if (!judge_program(o, a) && !come_to_rest(a))
-		save_file(o, a);
-	bee_save_end(&o->save);
+		set_why(&o->answer,
+			"its memory cannot be read: /proc is needed");
+	else if (lin_random(o->key, sizeof(o->key)))
+		set_why(&o->answer, "there are no random numbers");
+	return o;
+}
+
+/* Whoever reads a pipe has all before the answer. */
+static void close_files(const struct out *o)
+{
 	close(o->save.memory);
 	close(o->save.map);
+	close(o->save.handle);
+}
+
+static void drop_out(struct out *o)
+{
+	bee_save_end(&o->save);
+	close_files(o);
 	bee_os_free(o, sizeof(*o));
 }
 
@@ -295,39 +326,146 @@ static void await_end(int sock, u32 how)
 
 	do
 		n = recv(sock, &end, 1, 0);
-	while (n < 0 && errno == EINTR);
+	while (n < 0 ? errno == EINTR : n && end == SKEP_SNAPSHOT_HURRY);
 	if (n == 1 ? end : how == SKEP_SNAPSHOT_HOLD)
 		lin_proc_exit(ENDED << 8);
 }
 
-static void answer_ask(int sock, int fd, const struct skep_snapshot_ask *ask)
+/* All threads come to rest, or the answer says why one does not. */
+static void finish_ask(struct out *o)
 {
 	u64 start = (u64)lin_clock(ABI_CLOCK_MONOTONIC);
-	struct skep_snapshot_answer answer = {0};
-	u32 end;
+	struct skep_snapshot_answer answer;
+	int sock = o->sock;
+	u32 end = o->ask.end;
 
-	make_snapshot(sock, fd, &answer);
-	close(fd); /* whoever reads a pipe has all before the answer */
-	end = answer.saved && ask->end;
+	if (!*o->answer.why && !judge_program(o, &o->answer) &&
+	    !come_to_rest(&o->answer))
+		save_file(o);
+	answer = o->answer;
+	drop_out(o);
+	if (!answer.saved)
+		end = SKEP_SNAPSHOT_GO;
 	if (!end)
 		bee_thaw();
 	answer.pause_ns = (u64)lin_clock(ABI_CLOCK_MONOTONIC) - start;
 	if (send(sock, &answer, sizeof(answer), MSG_NOSIGNAL) ==
 		    sizeof(answer) &&
 	    end)
-		await_end(sock, ask->end);
+		await_end(sock, end);
 	if (end)
 		bee_thaw();
 }
 
+/* While the program runs --------------------------------------------------- */
+
+enum live_state {
+	LIVE_NONE,
+	LIVE_RUNS,  /* the thread has it */
+	LIVE_DONE,  /* the helper is to take it */
+	LIVE_GIVEN, /* given up; the thread drops it */
+};
+
+static u32 live_state;	 /* atomic */
+static struct out *live; /* for whom has it; gone if nobody has */
+
+static int change_live(u32 from, u32 to)
+{
+	return __atomic_compare_exchange_n(&live_state, &from, to, 0,
+					   __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
+/* The helper may miss a call while it passes on signals. */
+static void call_helper(void)
+{
+	siginfo_t info;
+
+	memset(&info, 0, sizeof(info));
+	info.si_code = SI_QUEUE;
+	info.si_pid = getpid();
+	info.si_uid = getuid();
+	while (__atomic_load_n(&live_state, __ATOMIC_SEQ_CST) == LIVE_DONE) {
+		syscall(SYS_rt_tgsigqueueinfo, getpid(), getpid(), LIN_KICK,
+			&info);
+		usleep(STEP_US);
+	}
+}
+
+static void *run_rounds(void *arg)
+{
+	struct out *o = arg;
+
+	bee_save_early(&o->save);
+	if (change_live(LIVE_RUNS, LIVE_DONE)) {
+		call_helper();
+		return NULL;
+	}
+	drop_out(o);
+	__atomic_store_n(&live_state, LIVE_NONE, __ATOMIC_SEQ_CST);
+	return NULL;
+}
+
+/* If the execve fails, the thread goes on, and drops it; or the helper was
+ * about to take it. */
+void lin_live_cancel(void)
+{
+	struct skep_snapshot_answer answer = {0};
+
+	if (change_live(LIVE_DONE, LIVE_NONE))
+		drop_out(live);
+	else if (!change_live(LIVE_RUNS, LIVE_GIVEN))
+		return;
+	set_why(&answer, "it started another program meanwhile");
+	send(lin_control, &answer, sizeof(answer), MSG_NOSIGNAL);
+}
+
+/* The thread does not exist in the child, and was anywhere: its memory stays.
+ */
+void lin_live_forget(void)
+{
+	u32 was = __atomic_exchange_n(&live_state, LIVE_NONE, __ATOMIC_SEQ_CST);
+
+	if (was == LIVE_RUNS || was == LIVE_DONE)
+		close_files(live);
+}
+
+static void answer_ask(int sock, int fd, const struct skep_snapshot_ask *ask)
+{
+	struct skep_snapshot_answer answer = {0};
+	struct out *o = open_out(sock, fd);
+
+	if (!o) {
+		close(fd);
+		set_why(&answer, "there is too little memory");
+		send(sock, &answer, sizeof(answer), MSG_NOSIGNAL);
+		return;
+	}
+	o->ask = *ask;
+	if (ask->live && sock == lin_control && !*o->answer.why &&
+	    !judge_program(o, &o->answer)) {
+		live = o;
+		__atomic_store_n(&live_state, LIVE_RUNS, __ATOMIC_SEQ_CST);
+		if (!lin_thread_own(run_rounds, o))
+			return;
+		__atomic_store_n(&live_state, LIVE_NONE, __ATOMIC_SEQ_CST);
+	}
+	finish_ask(o);
+}
+
 /* The command calls again until it is answered, so a program that has not
- * started yet does not answer. */
+ * started yet does not answer, nor does one that is being saved. */
 void lin_snapshot_answer(u64 token)
 {
 	struct skep_snapshot_ask ask;
 	int sock, fd;
 
 	if (!__atomic_load_n(&bee.image.entered_ns, __ATOMIC_SEQ_CST))
+		return;
+	if (change_live(LIVE_DONE, LIVE_NONE)) {
+		finish_ask(live);
+		return;
+	}
+	if (__atomic_load_n(&live_state, __ATOMIC_SEQ_CST) != LIVE_NONE)
 		return;
 	sock = token ? connect_asker(token) : lin_control;
 	/* anybody can call without having asked on the socket of --control */

@@ -175,14 +175,14 @@ s64 lin_thread_first(s64 (*run)(void))
 
 /* The new thread inherits the mask: all signals are blocked until it is
  * ready. */
-static s64 start_blocked(void *(*run)(void *), struct lin_thread *t, u64 stack)
+static s64 start_blocked(void *(*run)(void *), void *arg, u64 stack)
 {
 	sigset_t all, old;
 	s64 err;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = start_pthread(run, t, stack);
+	err = start_pthread(run, arg, stack);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return err;
 }
@@ -244,6 +244,7 @@ s32 lin_thread_fork(void)
 	pid = fork();
 	if (pid == 0) {
 		lin_helper_forget();
+		lin_live_forget();
 		bee_images_forked();
 		keep_caller(self);
 	} else if (pid < 0) {
@@ -264,6 +265,11 @@ s64 lin_helper_start(void)
 	struct lin_thread *t = lin_thread_new(LIN_NO_INDEX);
 
 	return t ? start_blocked(run_helper, t, LIN_HELPER_STACK) : -EAGAIN;
+}
+
+s64 lin_thread_own(void *(*run)(void *), void *arg)
+{
+	return start_blocked(run, arg, LIN_HELPER_STACK);
 }
 
 void lin_thread_exit(u32 thread)

@@ -287,6 +287,84 @@ static void check_memory(int size)
 			report_wrong("large memory");
 }
 
+/* Pages that change until the end: written, filled with zeros, given back to
+ * the system, mapped anew elsewhere. */
+#define BUSY 2048
+static unsigned busy_last[BUSY], busy_end[BUSY]; /* its last word */
+
+static void change_page(char *pages[], unsigned n)
+{
+	unsigned i = n * 2654435761u % BUSY, k;
+	unsigned *word = (unsigned *)pages[i];
+
+	if (n % 5 == 0) {
+		((unsigned *)pages[i])[1023] = busy_end[i] = n;
+		return;
+	}
+	busy_last[i] = n % 7 && n % 11 && n % 13 ? n : 0;
+	busy_end[i] = busy_last[i] ? n + 1023 : 0;
+	if (n % 11 == 0)
+		madvise(word, 4096, MADV_DONTNEED);
+	if (n % 13 == 0) {
+		word = mmap(NULL, 4096, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		munmap(pages[i], 4096);
+		pages[i] = (char *)word;
+	}
+	for (k = 0; k < 1024 && n % 11 && n % 13; k++)
+		word[k] = busy_last[i] ? n + k : 0;
+}
+
+/* Memory that is filled and given back as a whole. */
+#define BUSY_FAR (4u << 20)
+static unsigned *busy_far, far_last;
+
+static void change_far(unsigned n)
+{
+	unsigned i;
+
+	far_last = far_last ? 0 : n;
+	if (!far_last)
+		madvise(busy_far, BUSY_FAR, MADV_DONTNEED);
+	for (i = 0; i < BUSY_FAR / 4 && far_last; i++)
+		busy_far[i] = far_last;
+}
+
+static void check_far(void)
+{
+	unsigned i;
+
+	for (i = 0; i < BUSY_FAR / 4; i++)
+		if (busy_far[i] != far_last)
+			report_wrong("memory that was given back");
+}
+
+static void check_busy(void)
+{
+	static char *pages[BUSY];
+	unsigned i, k, n, *word;
+	char *all =
+		mmap(NULL, BUSY * 4096, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	busy_far = mmap(NULL, BUSY_FAR, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	for (i = 0; i < BUSY; i++)
+		pages[i] = all + i * 4096;
+	for (n = 1; n < BUSY * 8; n++)
+		change_page(pages, n);
+	close(creat("ready", 0600));
+	for (; access("go", F_OK); n++) {
+		change_page(pages, n);
+		if (n % 4096 == 0)
+			change_far(n);
+	}
+	check_far();
+	for (i = 0; i < BUSY; i++)
+		for (word = (unsigned *)pages[i], k = 0; k < 1024; k++)
+			if (word[k] != (k == 1023      ? busy_end[i]
+					: busy_last[i] ? busy_last[i] + k
+						       : 0))
+				report_wrong("a page is of another moment");
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -301,6 +379,8 @@ int main(int argc, char **argv)
 		check_files();
 	} else if (!strcmp(what, "memory")) {
 		check_memory(argc > 2 ? atoi(argv[2]) : 4);
+	} else if (!strcmp(what, "busy")) {
+		check_busy();
 	} else {
 		take_thing(what);
 		await_go();
