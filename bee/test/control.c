@@ -78,11 +78,10 @@ static void await_file(const char *name)
 		poll(NULL, 0, 10);
 }
 
-/* 1: it was saved in the file "snap". */
-static int ask_snapshot(u32 end)
+/* Closes fd, to which bee is to write. */
+static void send_ask(u32 end, int fd)
 {
 	struct skep_snapshot_ask ask = {.end = end, .live = live};
-	int fd = open("snap", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	union {
 		struct cmsghdr head;
 		char room[CMSG_SPACE(sizeof(int))];
@@ -94,15 +93,28 @@ static int ask_snapshot(u32 end)
 			     .msg_iovlen = 1,
 			     .msg_control = &control,
 			     .msg_controllen = sizeof(control)};
-	struct pollfd wait = {.fd = sock, .events = POLLIN};
 
-	memset(&answer, 0, sizeof(answer));
 	memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
 	sendmsg(sock, &msg, MSG_NOSIGNAL);
 	close(fd);
+}
+
+static int await_answer(void)
+{
+	struct pollfd wait = {.fd = sock, .events = POLLIN};
+
+	memset(&answer, 0, sizeof(answer));
 	if (poll(&wait, 1, 20000) > 0)
 		recv(sock, &answer, sizeof(answer), 0);
 	return answer.saved == 1;
+}
+
+/* 1: it was saved in the file "snap". */
+static int ask_snapshot(u32 end)
+{
+	send_ask(end,
+		 open("snap", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+	return await_answer();
 }
 
 static void say_byte(char byte)
@@ -201,18 +213,52 @@ static u32 first_section(void)
 	return head.type;
 }
 
+/* The number in a file of /proc; 0: there is none. */
+static int read_number(const char *format, int number)
+{
+	char name[64];
+	int value = 0;
+	FILE *f;
+
+	snprintf(name, sizeof(name), format, number, number);
+	f = fopen(name, "re");
+	if (!f || fscanf(f, "%d", &value) != 1)
+		value = 0;
+	if (f)
+		fclose(f);
+	return value;
+}
+
+/* The process that runs the program; bee waits for it. */
+static int guest_pid(void)
+{
+	return read_number("/proc/%d/task/%d/children", pid);
+}
+
+/* Of the addresses that it has in use. */
+static int guest_pages(void)
+{
+	return read_number("/proc/%d/statm", guest_pid());
+}
+
 /* Most of its pages are written while it runs and changes them. */
 static void test_live(void)
 {
+	int pages = 0;
 	u32 i;
 
 	live = 1;
 	start_guest("busy");
 	await_file("ready");
-	for (i = 0; i < 4; i++)
+	for (i = 0; i < 4; i++) {
 		tap_ok(ask_snapshot(SKEP_SNAPSHOT_GO) &&
 			       first_section() == BEE_SNAP_EARLY,
 		       "a program is saved while it runs: %s", answer.why);
+		if (!i)
+			pages = guest_pages();
+	}
+	tap_ok(pages && guest_pages() - pages < 256,
+	       "and keeps no memory for that");
 	for (i = 0; i < 4; i++) {
 		tap_ok(ask_snapshot(SKEP_SNAPSHOT_HOLD), "and held");
 		say_byte(1);
@@ -232,22 +278,98 @@ static void test_live(void)
 	live = 0;
 }
 
+/* A shell that does `what` when there is a file "now". */
+static void start_shell(const char *what)
+{
+	static char command[PATH_MAX + 256];
+	char *argv[8] = {[3] = (char *)"/bin/busybox",
+			 [4] = (char *)"sh",
+			 [5] = (char *)"-c",
+			 [6] = command};
+
+	snprintf(command, sizeof(command),
+		 "until [ -e now ]; do :; done; %s exec %s memory", what,
+		 guest);
+	unlink("now");
+	start_bee(argv);
+	tap_ok(has_begun(), "a shell begins");
+}
+
+/* The end of a pipe that is full soon, so that the rounds do not end. */
+static int ask_pipe(void)
+{
+	int fd[2];
+
+	if (pipe2(fd, O_CLOEXEC))
+		return -1;
+	fcntl(fd[1], F_SETPIPE_SZ, 4096);
+	send_ask(SKEP_SNAPSHOT_HOLD, fd[1]);
+	return fd[0];
+}
+
+/* 1: nobody can write to it any more. */
+static int has_end(int fd)
+{
+	static char buf[65536];
+	struct pollfd wait = {.fd = fd, .events = POLLIN};
+
+	while (poll(&wait, 1, 20000) > 0)
+		if (read(fd, buf, sizeof(buf)) <= 0)
+			return 1;
+	return 0;
+}
+
+static void finish_shell(void)
+{
+	await_file("ready");
+	tap_ok(ask_snapshot(SKEP_SNAPSHOT_HOLD), "the new one is saved");
+	say_byte(1);
+	tap_ok(exit_code() == 125 && restore_guest(), "it is unharmed");
+}
+
+/* A program that starts another one, or a child, after it was saved while it
+ * ran, or meanwhile. */
+static void test_live_exec(void)
+{
+	struct pollfd wait = {.events = POLLIN};
+	int fd;
+
+	live = 1;
+	start_shell("");
+	tap_ok(ask_snapshot(SKEP_SNAPSHOT_GO), "it is saved while it runs");
+	close(creat("now", 0600));
+	finish_shell();
+	start_shell("");
+	wait.fd = fd = ask_pipe();
+	tap_ok(poll(&wait, 1, 20000) == 1, "rounds begin");
+	close(creat("now", 0600));
+	tap_ok(!await_answer() && strstr(answer.why, "started another program"),
+	       "execve meanwhile is named: %s", answer.why);
+	tap_ok(has_end(fd), "the pipe ends");
+	close(fd);
+	finish_shell();
+	start_shell("{ : >child; until [ -e go ]; do :; done; } & wait;");
+	wait.fd = fd = ask_pipe();
+	tap_ok(poll(&wait, 1, 20000) == 1, "rounds begin");
+	close(creat("now", 0600));
+	await_file("child");
+	tap_ok(has_end(fd), "a child does not keep the pipe");
+	close(fd);
+	tap_ok(!await_answer() && strstr(answer.why, "child processes"),
+	       "fork meanwhile is named: %s", answer.why);
+	tap_ok(finish_guest(), "it goes on");
+	live = 0;
+}
+
 /* Anybody of the same user can send the signal. */
 static void test_stray(void)
 {
 	siginfo_t info = {.si_code = SI_QUEUE};
-	char name[64];
-	int child = 0, i;
-	FILE *f;
+	int child, i;
 
 	start_guest("memory");
 	await_file("ready");
-	snprintf(name, sizeof(name), "/proc/%d/task/%d/children", pid, pid);
-	f = fopen(name, "re");
-	if (!f || fscanf(f, "%d", &child) != 1)
-		child = 0;
-	if (f)
-		fclose(f);
+	child = guest_pid();
 	for (i = 0; i < 20 && child; i++)
 		syscall(SYS_rt_tgsigqueueinfo, child, child, LIN_KICK, &info);
 	tap_ok(child && ask_snapshot(0),
@@ -309,6 +431,7 @@ int main(int argc, char **argv)
 	test_alone();
 	test_stray();
 	test_live();
+	test_live_exec();
 	test_exec();
 	test_refusals();
 	unlink("ready");
@@ -316,6 +439,8 @@ int main(int argc, char **argv)
 	unlink("got");
 	unlink("snap");
 	unlink("m");
+	unlink("now");
+	unlink("child");
 	if (chdir("/") || rmdir(folder))
 		tap_ok(0, "%s cannot be removed", folder);
 	return tap_done();
