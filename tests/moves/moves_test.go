@@ -21,7 +21,7 @@ import (
 func TestMoves(t *testing.T) {
 	s := newScene(t)
 	for _, libc := range []string{"glibc", "musl"} {
-		j := s.begin("", []string{"--movable"}, "work-"+libc, "count", "250", "10")
+		j := s.beginOpen([]string{"--movable"}, "work-"+libc, "count", "250", "10")
 		for range 4 {
 			from := j.node()
 			s.must("move", j.number)
@@ -29,6 +29,7 @@ func TestMoves(t *testing.T) {
 				t.Errorf("%s: it is on %s, as before", libc, to)
 			}
 		}
+		j.input.Close()
 		if code := j.end(); code != 7 || j.out.String() != numbers(250) {
 			t.Errorf("%s: exit code %d, %d bytes of output; %s", libc, code, len(j.out.String()), j.err.String())
 		}
@@ -75,7 +76,7 @@ func TestLostNode(t *testing.T) {
 // What cannot be done is refused by name, and the program goes on.
 func TestRefusals(t *testing.T) {
 	s := newScene(t)
-	j := s.begin("", []string{"--movable", "--on", "node=a"}, "work-glibc", "socket")
+	j := s.beginOpen([]string{"--movable", "--on", "node=a"}, "work-glibc", "socket")
 	s.await("its socket", func() bool { return j.out.String() == "ready\n" })
 	for _, c := range []struct {
 		want string
@@ -97,13 +98,15 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("a drained node: %v", err)
 	}
 	s.must("nodes", "--reopen", "b")
+	j.input.Close()
 	if code := j.end(); code != 0 {
 		t.Errorf("exit code %d; %s", code, j.err.String())
 	}
-	j = s.begin("", []string{"--movable"}, "work-glibc", "count", "200", "10")
+	j = s.beginOpen([]string{"--movable"}, "work-glibc", "count", "200", "10")
 	from := j.node()
 	s.must("nodes", "--drain", from, "--move")
 	s.await("the move from a drained node", func() bool { return j.node() != from })
+	j.input.Close()
 	if code := j.end(); code != 7 || j.out.String() != numbers(200) {
 		t.Errorf("exit code %d; %s", code, j.err.String())
 	}

@@ -4,7 +4,8 @@
  * usage: work count N MS | copy | socket | fill MB
  *
  * count: prints 0 to N - 1, each after MS ms, and also appends them to files in
- * its three folders; then it reads these, and exits with 7 if they are whole.
+ * its three folders; when its input has ended, it reads these, and exits with 7
+ * if they are whole. socket: has one until its input ends.
  *
  * fill: writes to MB MiB of memory, all of it and then 1 % every 20 ms, until
  * its input ends; it exits with 7 if each word has what was written last.
@@ -48,6 +49,14 @@ static int is_whole(const char *name, int n)
 	return f && fscanf(f, "%d", &got) == EOF;
 }
 
+static void await_end(void)
+{
+	char byte;
+
+	while (read(0, &byte, 1) > 0)
+		;
+}
+
 static int run_count(int n, long ms)
 {
 	pthread_t other;
@@ -67,6 +76,7 @@ static int run_count(int n, long ms)
 		}
 		pause_ms(ms);
 	}
+	await_end();
 	for (k = 0; k < 3; k++)
 		if (!is_whole(names[k], n))
 			return 2;
@@ -112,10 +122,7 @@ static int over;
 
 static void *read_input(void *unused)
 {
-	char byte;
-
-	while (read(0, &byte, 1) > 0)
-		;
+	await_end();
 	__atomic_store_n(&over, 1, __ATOMIC_SEQ_CST);
 	return unused;
 }
@@ -156,7 +163,7 @@ int main(int argc, char **argv)
 
 		puts("ready");
 		fflush(stdout);
-		pause_ms(1500);
+		await_end();
 		return close(fd);
 	}
 	return 1;
