@@ -249,18 +249,18 @@ func TestHostileSnapshot(t *testing.T) {
 	const size = 64 << 20
 	h := newHostileBee(t, size, size)
 	var got counter
-	if _, err := h.movable.pack(&got, h.movable.imageMost()); !errors.Is(err, errLarge) {
+	if _, err := h.movable.pack(&got, h.movable.imageMost(), true); !errors.Is(err, errLarge) {
 		t.Errorf("a snapshot of %d bytes: %v", size, err)
 	}
-	if wrote := <-h.wrote; got > 2<<20 || wrote > 8<<20 {
+	if wrote := <-h.wrote; got > 4<<20 || wrote > 8<<20 {
 		t.Errorf("%d bytes were stored, and %d taken", got, wrote)
 	}
 	h = newHostileBee(t, 5000, 6000)
-	if _, err := h.movable.pack(&got, h.movable.imageMost()); err == nil || !strings.Contains(err.Error(), "bee wrote 5000 bytes and says that it wrote 6000") {
+	if _, err := h.movable.pack(&got, h.movable.imageMost(), true); err == nil || !strings.Contains(err.Error(), "bee wrote 5000 bytes and says that it wrote 6000") {
 		t.Errorf("a snapshot without its end: %v", err)
 	}
 	h = newHostileBee(t, 5000, 5000)
-	if _, err := h.movable.pack(&got, h.movable.imageMost()); err != nil {
+	if _, err := h.movable.pack(&got, h.movable.imageMost(), true); err != nil {
 		t.Error(err)
 	}
 }
@@ -273,7 +273,7 @@ func TestSparseFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got counter
-	if _, err := h.movable.pack(&got, h.movable.imageMost()); !errors.Is(err, errLarge) || got > 2<<20 {
+	if _, err := h.movable.pack(&got, h.movable.imageMost(), true); !errors.Is(err, errLarge) || got > 4<<20 {
 		t.Errorf("a file of 1 TiB: %v, %d bytes", err, got)
 	}
 }
@@ -286,7 +286,7 @@ func TestImageLeavesDisk(t *testing.T) {
 		t.Errorf("%d bytes of %d", most, free)
 	}
 	a.config.Limits.Memory, a.config.Limits.Disk = 2, 3
-	if most := m.fileMost(); most != 5 {
+	if most := m.fileMost(); most != 3+3*2 {
 		t.Errorf("%d bytes with limits of 2 and 3", most)
 	}
 }

@@ -390,14 +390,19 @@ func (m *movable) awaitStart(image string) error {
 // askTimeout is what bee may take for a snapshot.
 const askTimeout = 5 * time.Minute
 
-// ask has bee write the program to a pipe and hold it. bee closes the pipe before it answers.
-func (m *movable) ask(w int) (uapi.SnapshotAnswer, error) {
+// ask has bee write the program to a pipe and hold it; if live is set, most of it while it runs,
+// unless it is paused. bee closes the pipe before it answers.
+func (m *movable) ask(w int, live bool) (uapi.SnapshotAnswer, error) {
 	var answer uapi.SnapshotAnswer
 	raw, err := m.control.SyscallConn()
 	if err != nil {
 		return answer, errors.Join(err, unix.Close(w))
 	}
-	ask := uapi.Append(nil, uapi.SnapshotAsk{End: uapi.SnapshotHold})
+	v := uapi.SnapshotAsk{End: uapi.SnapshotHold}
+	if live && !m.process.isPaused() {
+		v.Live = 1
+	}
+	ask := uapi.Append(nil, v)
 	var sent error
 	err = raw.Write(func(fd uintptr) bool {
 		sent = unix.Sendmsg(int(fd), ask, unix.UnixRights(w), nil, unix.MSG_NOSIGNAL)
@@ -407,7 +412,7 @@ func (m *movable) ask(w int) (uapi.SnapshotAnswer, error) {
 		return answer, err
 	}
 	// A program that the owner paused is saved too: it is asked to rest before it can go on.
-	m.process.letAnswer()
+	m.process.letAnswer(func() { m.control.Write([]byte{uapi.SnapshotHurry}) })
 	defer m.process.stopAgain()
 	m.control.SetReadDeadline(time.Now().Add(askTimeout))
 	buf := make([]byte, 1024)
@@ -455,7 +460,7 @@ func openPipe() (r *os.File, w int, err error) {
 // pack writes an image of at most `most` bytes to w. If it returns no error, the program is held since the time began.
 // bee writes to a pipe, not to a file: it stands in the memory of the program, and would be
 // bounded by nothing.
-func (m *movable) pack(w io.Writer, most uint64) (began time.Time, err error) {
+func (m *movable) pack(w io.Writer, most uint64, live bool) (began time.Time, err error) {
 	r, end, err := openPipe()
 	if err != nil {
 		return began, err
@@ -468,7 +473,7 @@ func (m *movable) pack(w io.Writer, most uint64) (began time.Time, err error) {
 		r.Close() // bee waits for nothing
 		done <- saved{n, err}
 	}()
-	answer, err := m.ask(end)
+	answer, err := m.ask(end, live)
 	if err != nil {
 		r.Close()
 		<-done
@@ -496,12 +501,12 @@ func (m *movable) pack(w io.Writer, most uint64) (began time.Time, err error) {
 
 func (m *movable) goOn() { m.control.Write([]byte{0}) }
 
-// imageMost bounds the bytes of an image. Without a limit of memory the node's memory bounds what
-// a program has.
+// imageMost bounds the bytes of an image, in which memory may come twice and a half. Without a
+// limit of memory the node's memory bounds what a program has.
 func (m *movable) imageMost() uint64 {
 	l := m.agent.limitsFor(m.exec.Limits)
 	total, _ := memoryInfo()
-	return cmp.Or(l.Disk, unbounded) + cmp.Or(l.Memory, total)
+	return cmp.Or(l.Disk, unbounded) + 3*cmp.Or(l.Memory, total)
 }
 
 // fileMost bounds an image in a file of this node's.
@@ -524,7 +529,7 @@ func (m *movable) trySave(v proto.ExecSave) error {
 		to = file
 	}
 	sum, count := sha256.New(), new(counter)
-	began, err := m.pack(io.MultiWriter(to, sum, count), most)
+	began, err := m.pack(io.MultiWriter(to, sum, count), most, v.Hold)
 	if err != nil {
 		return err
 	}

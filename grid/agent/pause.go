@@ -13,6 +13,7 @@ type pause struct {
 	mu    sync.Mutex
 	since time.Time // zero: it runs
 	total time.Duration
+	hurry func() // it answers: it is not stopped, but told that it is to be
 }
 
 // setPaused stops all processes of a program, or lets them go on. Its memory stays.
@@ -28,21 +29,30 @@ func (p *process) setPaused(on bool) {
 		p.paused.total += time.Since(p.paused.since)
 		p.paused.since = time.Time{}
 	}
-	p.stop(on)
+	switch {
+	case p.paused.hurry == nil:
+		p.stop(on)
+	case on:
+		p.paused.hurry()
+	}
 }
 
-// letAnswer lets the processes of a paused program go on until stopAgain.
-func (p *process) letAnswer() {
+// letAnswer lets the processes of a program go on until stopAgain, also if it is paused before or
+// meanwhile; then hurry is called, which does not block.
+func (p *process) letAnswer(hurry func()) {
 	p.paused.mu.Lock()
 	defer p.paused.mu.Unlock()
+	p.paused.hurry = hurry
 	if !p.paused.since.IsZero() {
 		p.stop(false)
+		hurry()
 	}
 }
 
 func (p *process) stopAgain() {
 	p.paused.mu.Lock()
 	defer p.paused.mu.Unlock()
+	p.paused.hurry = nil
 	if !p.paused.since.IsZero() {
 		p.stop(true)
 	}
