@@ -282,6 +282,20 @@ func (s *Store) Unpin(owner string) {
 	}
 }
 
+// UnpinOne removes an owner's pin of one blob.
+func (s *Store) UnpinOne(digest, owner string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	owners := s.pins[digest]
+	if !owners[owner] {
+		return
+	}
+	if delete(owners, owner); len(owners) == 0 {
+		delete(s.pins, digest)
+		s.shrink(nil)
+	}
+}
+
 // Drop removes a damaged blob, even if it is pinned, so that it can be put or fetched
 // again. On Windows a file that is in use may not be removable; then the blob stays.
 func (s *Store) Drop(digest string) {

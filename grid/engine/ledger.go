@@ -36,6 +36,10 @@ type Entry struct {
 	Name    string    `json:"name,omitempty"` // of the node; not stored, because it may change
 	Text    string    `json:"text,omitempty"` // function, or cause of the failure
 	User    string    `json:"user,omitempty"` // id of whose call it is; empty for the hub's own user
+
+	Data    []string `json:"data,omitempty"`    // digests of stored data that are its arguments
+	Kept    []string `json:"kept,omitempty"`    // Done: digests of data that its result left in the hub
+	Fetched uint64   `json:"fetched,omitempty"` // Done: bytes of programs and data that its node fetched for it
 }
 
 // A State of a call.

@@ -110,6 +110,7 @@ const (
 	VerbLease   Verb = "lease" // followed by the arguments, if inline
 	VerbCancel  Verb = "cancel"
 	VerbRelease Verb = "release"
+	VerbForget  Verb = "forget" // stored data that the session does not need any more
 	VerbResume  Verb = "resume" // a lease that the node carried goes on
 	VerbExec    Verb = "exec"
 	VerbStop    Verb = "stop"
@@ -250,6 +251,8 @@ type Hello struct {
 	Apart bool `json:"apart,omitempty"`
 	// Programs: it knows Lease.Exec.
 	Programs bool `json:"programs,omitempty"`
+	// Data: it knows Lease.Data, Lease.Keep and Forget.
+	Data bool `json:"data,omitempty"`
 }
 
 // Welcome answers Hello; a refusal has Problem, and the hub's own revision.
@@ -334,6 +337,26 @@ type Lease struct {
 	// Exec: in place of a function, the node runs the program Worker.Module with its standard
 	// streams at PathExec(Exec.ID), with the lease's limits. It gives no result.
 	Exec *Exec `json:"exec,omitempty"`
+	// Data are arguments that are blobs: Length is without them. Keep are the parts of the
+	// result that are wanted later: the node stores a copy of each.
+	Data []Part `json:"data,omitempty"`
+	Keep []Part `json:"keep,omitempty"`
+}
+
+// A Part of the bytes that a worker receives or sends. Parts are in ascending order.
+type Part struct {
+	Offset uint64 `json:"offset"`
+	Length uint64 `json:"length"`
+	Blob   string `json:"blob,omitempty"` // its digest, if it is known
+}
+
+// Total is how many bytes of arguments the worker gets.
+func (l *Lease) Total() uint64 {
+	n := l.Length
+	for _, p := range l.Data {
+		n += p.Length
+	}
+	return n
 }
 
 // Done ends a lease with a result.
@@ -392,6 +415,13 @@ type Release struct {
 // line that they wrote.
 type Released struct {
 	Session string `json:"session"`
+}
+
+// Forget: the session needs the blob no more.
+type Forget struct {
+	Session string `json:"session"`
+	User    string `json:"user,omitempty"`
+	Blob    string `json:"blob"`
 }
 
 // Carried is a lease that outlived the connection over which it was granted.

@@ -168,8 +168,9 @@ func (s *Scheduler) byShare() []*session {
 	return list
 }
 
-// bestNode chooses a node for c: one with an idle worker for it, else one that holds
-// its blobs, else the one with the oldest last grant.
+// bestNode chooses a node for c: one that holds most of its data, since data is larger than
+// programs; else one with an idle worker for it, else one that holds its blobs, else the one with
+// the oldest last grant.
 func (s *Scheduler) bestNode(nodes []*node, c *call, fits func(*node, *call) bool) *node {
 	var best *node
 	rank := -1
@@ -177,11 +178,11 @@ func (s *Scheduler) bestNode(nodes []*node, c *call, fits func(*node, *call) boo
 		if !fits(n, c) || s.isAvoided(n, c) || c.runsOn(n) {
 			continue
 		}
-		r := 0
+		r := 3 * n.countHeld(c.data)
 		if n.idle[c.idleWorker()] > 0 {
-			r = 2
+			r += 2
 		} else if n.hasWorker(c.worker) {
-			r = 1
+			r++
 		}
 		if r > rank || r == rank && n.last < best.last {
 			best, rank = n, r
@@ -223,6 +224,15 @@ func (n *node) hasWorker(w Worker) bool {
 	return n.held[w.Module] && (w.Init == Digest{} || n.held[w.Init])
 }
 
+func (n *node) countHeld(list []Digest) (count int) {
+	for _, d := range list {
+		if n.held[d] {
+			count++
+		}
+	}
+	return count
+}
+
 func (c *call) runsOn(n *node) bool {
 	return slices.ContainsFunc(c.leases, func(l *lease) bool { return l.node == n })
 }
@@ -255,6 +265,9 @@ func (s *Scheduler) grantCall(n *node, c *call, ahead, turn bool) {
 		s.takeSeat(l)
 	}
 	n.held[c.worker.Module] = true
+	for _, d := range c.data {
+		n.held[d] = true
+	}
 	if c.worker.Init != (Digest{}) {
 		n.held[c.worker.Init] = true
 	}

@@ -138,9 +138,10 @@ type CallQueued struct {
 	Session  SessionID
 	Worker   Worker
 	Function uint32
-	Memory   uint64 // that the call needs; 0 if unknown
-	Size     uint64 // bytes of arguments
-	Node     NodeID // the only node that may run it; "" for any
+	Memory   uint64   // that the call needs; 0 if unknown
+	Size     uint64   // bytes of arguments
+	Data     []Digest // blobs that are among them
+	Node     NodeID   // the only node that may run it; "" for any
 	// Nobody knows how long it takes: no lease waits for its end, nor does it wait for another's.
 	Long bool
 }

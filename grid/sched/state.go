@@ -101,6 +101,7 @@ type call struct {
 	memory  uint64
 	only    NodeID // the node that it is bound to, or ""
 	long    bool   // as in CallQueued
+	data    []Digest
 	leases  []*lease
 	since   time.Time // queued first
 	grants  int
@@ -460,6 +461,7 @@ func (s *Scheduler) callQueued(e CallQueued) {
 		memory:  e.Memory,
 		only:    e.Node,
 		long:    e.Long,
+		data:    e.Data,
 		since:   s.now,
 	}
 	c.kind = ss.kindOf(c)

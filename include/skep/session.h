@@ -60,6 +60,20 @@ enum skep_frame_type {
 	/* towards a master */
 	SKEP_BOUND, /* struct skep_bound and the manifest (module.h) */
 	SKEP_DONE,  /* MODULE_INIT was taken */
+
+	/* Data that the hub stores for a master's later calls, and nodes keep.
+	 */
+	SKEP_KEEP, /* from a master: struct skep_datum, then DATA: store it */
+	SKEP_KEPT, /* towards it: struct skep_datum with the digest */
+	SKEP_READ, /* from a master: struct skep_datum; RESULT and DATA answer
+		    */
+	SKEP_DROP, /* from a master: struct skep_datum; nothing answers */
+	/*
+	 * Like CALL, with an array of struct skep_datum after struct skep_call.
+	 * DATA lacks the bytes of those of mode IN; in the result those of mode
+	 * OUT are replaced by their digests.
+	 */
+	SKEP_CALL_KEPT,
 };
 
 #define SKEP_LAST 1 /* flag: final frame of its DATA */
@@ -165,6 +179,24 @@ struct skep_result {
 	char node[64];
 };
 SKEP_ASSERT_SIZE(struct skep_result, 136);
+
+/*
+ * Stored data. As an argument: where it is in the bytes that the worker
+ * receives or sends, in ascending order. `digest` of OUT is that of the data
+ * that it replaces, or zero. `length` of struct skep_call is that of DATA,
+ * `result` that of the worker's whole result.
+ */
+struct skep_datum {
+	u8 digest[32]; /* SHA-256 */
+	u64 offset;
+	u64 length; /* bytes */
+	u32 mode;   /* SKEP_IN or SKEP_OUT (module.h), and SKEP_ONE_NODE */
+	u32 zero;
+};
+SKEP_ASSERT_SIZE(struct skep_datum, 56);
+
+/* The first node that uses the data is the only one that may. */
+#define SKEP_ONE_NODE 0x100
 
 struct skep_module_init {
 	u32 module; /* handle */

@@ -40,11 +40,16 @@ const (
 	TypeCancel
 	TypeBound
 	TypeDone
+	TypeKeep
+	TypeKept
+	TypeRead
+	TypeDrop
+	TypeCallKept
 	typeEnd
 )
 
 var typeNames = [...]string{"", "HELLO", "ACK", "PING", "DATA", "ERROR", "BYE",
-	"INIT", "CALL", "READY", "RESULT", "BIND", "MODULE_INIT", "CANCEL", "BOUND", "DONE"}
+	"INIT", "CALL", "READY", "RESULT", "BIND", "MODULE_INIT", "CANCEL", "BOUND", "DONE", "KEEP", "KEPT", "READ", "DROP", "CALL_KEPT"}
 
 func (t FrameType) String() string {
 	if t.Known() {
@@ -174,6 +179,16 @@ type ModuleInit struct {
 	Length           uint64
 }
 
+// Datum is struct skep_datum.
+type Datum struct {
+	Digest         [32]byte
+	Offset, Length uint64
+	Mode, Zero     uint32
+}
+
+// OneNode is a flag of Datum.Mode (SKEP_ONE_NODE).
+const OneNode = 0x100
+
 // BoundHeader is struct skep_bound; the manifest follows it.
 type BoundHeader struct {
 	Module, Manifest uint32
@@ -182,7 +197,7 @@ type BoundHeader struct {
 // Fixed is a structure of the contracts, little endian without padding.
 type Fixed interface {
 	Frame | Hello | ErrorHeader | InitHeader | Call | Proof | Ready | Result |
-		ModuleInit | BoundHeader | Limits | module | function | param |
+		ModuleInit | Datum | BoundHeader | Limits | module | function | param |
 		SnapshotAsk | SnapshotAnswer
 }
 
@@ -249,7 +264,7 @@ func flagsOf(t FrameType) uint16 {
 	switch t {
 	case TypeData:
 		return FlagLast
-	case TypeHello, TypeCall:
+	case TypeHello, TypeCall, TypeCallKept:
 		return FlagAgain
 	}
 	return 0
