@@ -251,7 +251,7 @@ func (a *Agent) hello() proto.Hello {
 		OS: runtime.GOOS, System: systemText(), Substrate: a.substrate().String(),
 		CPUs: runtime.NumCPU(), Memory: total, Slots: a.config.Slots, Boot: a.boot,
 		Confined: string(a.confined.Kind), Open: strings.Join(a.confined.open, ", "), Sessions: a.pool.sessionNames(), Carried: a.listCarried(), Releases: true, Rolls: a.takesRolls(), Holds: a.config.HoldUpdate != nil, Moves: a.mover.bee != "",
-		Labels: a.config.Labels, Apart: true, Programs: true}
+		Labels: a.config.Labels, Apart: true, Programs: true, Data: true}
 }
 
 // memoryAge is how old the free memory that is reported may be. A report is sent after each
@@ -339,6 +339,12 @@ func (a *Agent) handleMessage(ctx context.Context, verb proto.Verb, message []by
 			return err
 		}
 		a.releaseSession(r.Session)
+	case proto.VerbForget:
+		var f proto.Forget
+		if _, err := proto.Decode(message, &f); err != nil {
+			return err
+		}
+		a.forgetData(f)
 	case proto.VerbResume:
 		var r proto.Resume
 		if _, err := proto.Decode(message, &r); err != nil {

@@ -95,9 +95,19 @@ func (s fakeStore) Path(digest string) (string, error) {
 	_, err := os.Stat(path)
 	return path, err
 }
-func (s fakeStore) List() []string     { return nil }
-func (s fakeStore) Pin(string, string) {}
-func (s fakeStore) Unpin(string)       {}
+func (s fakeStore) List() []string          { return nil }
+func (s fakeStore) Pin(string, string)      {}
+func (s fakeStore) Unpin(string)            {}
+func (s fakeStore) UnpinOne(string, string) {}
+func (s fakeStore) Put(r io.Reader, _ string) (string, int64, error) {
+	b, err := io.ReadAll(r)
+	if err != nil {
+		return "", 0, err
+	}
+	sum := sha256.Sum256(b)
+	digest := hex.EncodeToString(sum[:])
+	return digest, int64(len(b)), os.WriteFile(filepath.Join(s.dir, digest), b, 0o600)
+}
 func (s fakeStore) Bytes() int64       { return areaBytes(s.dir) }
 func (s fakeStore) Trim(int64)         {}
 func (s fakeStore) Drop(digest string) { os.Remove(filepath.Join(s.dir, digest)) }

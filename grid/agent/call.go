@@ -94,6 +94,13 @@ func (l *lease) check() error {
 			return failf(proto.ReasonTransfer, uapi.EInternal, "the lease's arguments are damaged")
 		}
 	}
+	var at uint64
+	for _, p := range l.Data {
+		if p.Offset < at || p.Length > dataMax || p.Offset+p.Length > l.Total() || len(l.Data) > uapi.ParamsMax {
+			return failf(proto.ReasonNode, uapi.EInternal, "the lease's data lies outside of its arguments")
+		}
+		at = p.Offset + p.Length
+	}
 	if l.Session == "" || len(l.Worker.Module) != 2*sha256.Size {
 		return failf(proto.ReasonNode, uapi.EInternal, "the lease names no session or no module")
 	}
@@ -105,6 +112,9 @@ func (a *Agent) fetchBlobs(ctx context.Context, l *lease) (uint64, error) {
 	digests := []string{l.Worker.Module}
 	if l.Init != nil {
 		digests = append(digests, l.Init.Blob)
+	}
+	for _, p := range l.Data {
+		digests = append(digests, p.Blob)
 	}
 	var all uint64
 	for _, digest := range digests {
@@ -207,12 +217,14 @@ func (a *Agent) callWorker(ctx context.Context, w *worker, l *lease) (*proto.Don
 	d := &proto.Done{Call: l.Call, Fence: l.Fence, Length: answer.Length, ExecNS: answer.ExecNS,
 		Program: w.id.Module, Substrate: a.substrate().String(), Nonce: answer.Proof.Nonce,
 		Calls: answer.Proof.Calls, Inline: answer.Length <= proto.InlineMax}
+	from, end := a.keepParts(l, answer)
+	defer end()
 	if d.Inline {
-		result, err := io.ReadAll(answer)
+		result, err := io.ReadAll(from)
 		d.Digest = answer.digestHex()
 		return d, result, err
 	}
-	err = a.toHub().result(ctx, l.Call, l.Fence, answer.Length, answer, answer.digestHex)
+	err = a.toHub().result(ctx, l.Call, l.Fence, answer.Length, from, answer.digestHex)
 	if err != nil {
 		return nil, nil, a.resultError(ctx, w, err)
 	}
@@ -234,6 +246,15 @@ func (a *Agent) resultError(ctx context.Context, w *worker, err error) error {
 }
 
 func (a *Agent) openArguments(ctx context.Context, l *lease) (io.ReadCloser, error) {
+	r, err := a.openInline(ctx, l)
+	if err != nil || len(l.Data) == 0 {
+		return r, err
+	}
+	return &merged{own: r, store: l.area.store, parts: l.Data, left: l.Total()}, nil
+}
+
+// openInline opens the arguments that are not blobs.
+func (a *Agent) openInline(ctx context.Context, l *lease) (io.ReadCloser, error) {
 	if l.Inline || l.Length == 0 {
 		return io.NopCloser(bytes.NewReader(l.args)), nil
 	}

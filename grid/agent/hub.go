@@ -31,6 +31,8 @@ type store interface {
 	List() []string                     // the latest used first
 	Pin(digest, owner string)
 	Unpin(owner string)
+	UnpinOne(digest, owner string)
+	Put(r io.Reader, owner string) (digest string, n int64, err error)
 	Bytes() int64       // of all blobs
 	Trim(limit int64)   // removes blobs that nobody pins, the least recently used first
 	Drop(digest string) // its digest does not match its name: fetch it again

@@ -443,12 +443,12 @@ type answer struct {
 // run sends a call and waits for the head of its answer. After an error the worker
 // cannot be used again, unless the error is a failure with ReasonError.
 func (w *worker) run(l *proto.Lease, args io.Reader) (*answer, error) {
-	c := uapi.Call{Function: l.Function, Length: l.Length, Result: l.Result}
+	c := uapi.Call{Function: l.Function, Length: l.Total(), Result: l.Result}
 	if err := w.wire.write(uapi.Frame{Type: uapi.TypeCall, Call: l.Call}, uapi.Append(nil, c)); err != nil {
 		return nil, err
 	}
 	sent := make(chan error, 1)
-	go func() { sent <- w.wire.sendData(l.Call, args, l.Length) }()
+	go func() { sent <- w.wire.sendData(l.Call, args, l.Total()) }()
 	a, err := w.readAnswer(l.Call, sent)
 	if err != nil {
 		return nil, err
