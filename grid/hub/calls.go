@@ -27,8 +27,9 @@ type caller struct {
 	began  time.Time
 	calls  map[uint64]*call // live calls, by its own numbers; Hub.mu
 	counts Counts           // of calls that ended; Hub.mu
-	nodes  map[*node]bool   // that were granted a call of it; Hub.mu
-	leases map[*node]int    // of its calls; Hub.mu
+	data   map[[32]byte]*datum
+	nodes  map[*node]bool // that were granted a call of it; Hub.mu
+	leases map[*node]int  // of its calls; Hub.mu
 }
 
 // answers take those for a caller, without waiting. Hub.mu may be held.
@@ -53,9 +54,11 @@ type call struct {
 	init   *initData // what its worker is initialised with, or nil
 	number uint32    // of the function
 	args   *spool
-	most   uint64 // bytes of result that its interface allows
+	most   uint64       // bytes of result that its interface allows
+	only   sched.NodeID // that may run it, or ""; set before it is queued
 	began  time.Time
 
+	data    *callData  // that the hub stores, or nil; Hub.mu
 	program *execution // it runs a program of skep exec in place of a function; else nil
 
 	// Hub.mu
@@ -136,6 +139,12 @@ func (h *Hub) grantLease(l sched.Lease) sched.Event {
 			n.info.Sent += msg.Length
 		}
 	}
+	if c.data != nil {
+		msg.Data, msg.Keep = parts(c.data.in), parts(c.data.out)
+		if !n.data {
+			return sched.CallFailed{Node: l.Node, Call: l.Call, Fence: l.Fence, Kind: sched.Final, Why: "the node cannot keep data between calls: update its agent"}
+		}
+	}
 	if x := c.program; x != nil {
 		msg.Exec = x.lease()
 		if !n.programs { // since then its agent was replaced by an older one
@@ -166,6 +175,10 @@ func (h *Hub) callEvent(c *call, l *lease, state, text string) {
 		d := l.done
 		e.Wall, e.ExecNS, e.Fetched, e.Received = d.Wall, d.ExecNS, d.Fetched, d.Length
 		e.Nonce, e.Calls, e.Program = d.Nonce, d.Calls, d.Program
+		entry.Fetched = d.Fetched
+	}
+	if c.data != nil {
+		entry.Data = names(c.data.in)
 	}
 	h.tally.note(&e, &c.caller.counts)
 	if c.caller.user != "" {
@@ -307,6 +320,7 @@ func (h *Hub) forgetCall(c *call) {
 	c.setState(callEnded)
 	delete(h.calls, c.id)
 	delete(c.caller.calls, c.client)
+	h.endData(c)
 	c.args.abort(errSpoolGone)
 	c.args.put()
 }

@@ -68,7 +68,7 @@ func (h *Hub) newCaller(key string, r *run, limits proto.Limits, out answers) *c
 	return &caller{
 		id: h.lastSession, key: key, limits: limits, began: h.cfg.Now(),
 		quota: h.cfg.Quotas.ofSession(), user: r.user, whole: h.quotaOf(r.user), out: out,
-		calls: map[uint64]*call{}, nodes: map[*node]bool{}, leases: map[*node]int{},
+		calls: map[uint64]*call{}, nodes: map[*node]bool{}, leases: map[*node]int{}, data: map[[32]byte]*datum{},
 	}
 }
 
@@ -186,8 +186,14 @@ func (m *master) handleFrame(f *session.Frame) error {
 		return m.bindModule(f.Call, string(f.Payload))
 	case uapi.TypeModuleInit:
 		return m.moduleInit(f)
-	case uapi.TypeCall:
+	case uapi.TypeCall, uapi.TypeCallKept:
 		return m.call(f)
+	case uapi.TypeKeep:
+		return m.keepData(f)
+	case uapi.TypeRead:
+		return m.readData(f)
+	case uapi.TypeDrop:
+		return m.dropData(f)
 	case uapi.TypeCancel:
 		m.hub.cancelCall(m.caller, f.Call)
 		return nil

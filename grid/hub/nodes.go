@@ -35,6 +35,7 @@ type node struct {
 	rolls    bool     // it takes part in rolls of kernel updates
 	holds    bool     // its agent knows Exec.Update
 	programs bool     // and Lease.Exec
+	data     bool     // and Lease.Data
 	beats    uint64
 	leases   int
 	adopted  map[sched.Fence]*adopted // those of Hub.adopted that it has; nil until the first
@@ -296,7 +297,7 @@ func (h *Hub) admitNode(n *node, name string, v *proto.Hello) *proto.Problem {
 	if n.ready || n.boot != v.Boot {
 		h.endExecs(n, "the node's agent started again")
 	}
-	n.ready, n.boot, n.releases, n.rolls, n.holds, n.programs = true, v.Boot, v.Releases, v.Rolls, v.Holds, v.Programs
+	n.ready, n.boot, n.releases, n.rolls, n.holds, n.programs, n.data = true, v.Boot, v.Releases, v.Rolls, v.Holds, v.Programs, v.Data
 	if i.State == NodeBarred {
 		return &proto.Problem{Code: proto.ProblemRequest, Text: "the hub gives this node no work, for it failed a safety check (" + i.Problem + "): repair it, then restart the hub"}
 	}

@@ -14,7 +14,14 @@ import (
 
 // call takes a CALL frame: its arguments follow.
 func (m *master) call(f *session.Frame) error {
-	v, err := uapi.DecodeExact[uapi.Call](f.Payload)
+	var v uapi.Call
+	var d *callData // nil: all its data comes with it
+	var err error
+	if f.Type == uapi.TypeCallKept {
+		v, d, err = parseCallKept(f.Payload)
+	} else {
+		v, err = uapi.DecodeExact[uapi.Call](f.Payload)
+	}
 	if err != nil {
 		return protocolError("%v", err)
 	}
@@ -24,6 +31,11 @@ func (m *master) call(f *session.Frame) error {
 	in := &incoming{left: v.Length}
 	m.incoming[f.Call] = in
 	c, e := m.newCall(f.Call, v)
+	if e == nil && d != nil {
+		if e = m.useData(c, d); e != nil {
+			c.args.put()
+		}
+	}
 	if e != nil {
 		m.fail(f.Call, e)
 		return nil
@@ -63,7 +75,7 @@ func (m *master) newCall(id uint64, v uapi.Call) (*call, *uapi.Error) {
 	}
 	return &call{
 		client: id, caller: m.caller, module: mod, init: mod.init,
-		number: v.Function, args: args, most: v.Result, leases: map[sched.Fence]*lease{},
+		number: v.Function, args: args, most: v.Result, only: mod.node, leases: map[sched.Fence]*lease{},
 	}, nil
 }
 
@@ -134,9 +146,16 @@ func (h *Hub) queuedEvent(c *call) sched.Event {
 		w.Init = c.init.generation
 		memory += c.init.length
 	}
+	size := uint64(c.args.want)
+	var data []sched.Digest
+	if c.data != nil {
+		data = c.data.digests()
+		memory += c.data.bytes()
+		size += c.data.bytes()
+	}
 	h.callEvent(c, nil, CallQueued, "")
 	return sched.CallQueued{Call: c.id, Session: c.caller.id, Worker: w,
-		Function: c.number, Memory: memory, Size: uint64(c.args.want), Node: c.module.node, Long: c.program != nil}
+		Function: c.number, Memory: memory, Size: size, Data: data, Node: c.only, Long: c.program != nil}
 }
 
 // cancelCall answers CANCEL: the call ends with ERROR, if it has not yet.
@@ -168,4 +187,5 @@ func (h *Hub) closeSession(of *caller) {
 		h.forgetAdopted(c)
 		h.forgetCall(c)
 	}
+	h.dropAllData(of)
 }

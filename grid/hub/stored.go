@@ -34,7 +34,7 @@ var (
 
 // storedName is the pattern of the file for a call's result of n bytes, or "" if none is needed.
 func (h *Hub) storedName(c *call, n uint64) string {
-	if !h.cfg.Keep || n <= proto.InlineMax {
+	if !h.cfg.Keep || n <= proto.InlineMax || c.data != nil { // data in the hub ends with it
 		return ""
 	}
 	return fmt.Sprintf("result-%s-%d-*", c.caller.key, c.client)
