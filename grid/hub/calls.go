@@ -105,8 +105,9 @@ type lease struct {
 
 	// Hub.mu
 	done   *proto.Done
-	result *spool // from PUT, or inline in done
-	sent   uint64 // bytes of arguments that went to the node
+	result *spool       // from PUT, or inline in done
+	split  *splitResult // of the result, if it leaves data in the hub
+	sent   uint64       // bytes of arguments that went to the node
 }
 
 func (c *call) functionName() string { return c.module.manifest.Functions[c.number].Name }
@@ -180,6 +181,9 @@ func (h *Hub) callEvent(c *call, l *lease, state, text string) {
 	if c.data != nil {
 		entry.Data = names(c.data.in)
 	}
+	if l != nil && l.split != nil && state == CallDone {
+		entry.Kept = names(l.split.out)
+	}
 	h.tally.note(&e, &c.caller.counts)
 	if c.caller.user != "" {
 		var twice Counts // the session has them
@@ -227,6 +231,7 @@ func (h *Hub) endLease(c *call, f sched.Fence) *lease {
 		l.result.put()
 		l.result = nil
 	}
+	h.discardSplit(l.split)
 	return l
 }
 
@@ -270,6 +275,12 @@ func (h *Hub) commitCall(s sched.Lease) {
 	l.node.info.Received += l.done.Length
 	result := l.result
 	l.result = nil
+	if l.split != nil {
+		result.put()
+		result, l.split.spool = l.split.spool, nil
+		r.Length = uint64(result.want)
+		h.commitSplit(c, l)
+	}
 	h.endLease(c, s.Fence)
 	h.callEvent(c, l, CallDone, "")
 	h.forgetCall(c)

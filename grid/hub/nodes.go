@@ -169,7 +169,7 @@ func (h *Hub) handleMessage(m *nats.Msg) {
 	}
 	r, err := h.read(id, verb, m)
 	if r.result != nil {
-		defer r.result.discard()
+		defer h.discardResult(r.result)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

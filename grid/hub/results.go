@@ -20,9 +20,11 @@ const mutesMax = 2
 type inlineResult struct {
 	spool *spool // nil: the lease has it, or there is none
 	err   error  // why it could not be stored
+	split *splitResult
 }
 
-func (r *inlineResult) discard() {
+func (h *Hub) discardResult(r *inlineResult) {
+	h.discardSplit(r.split)
 	if r.spool != nil {
 		r.spool.put()
 	}
@@ -39,6 +41,9 @@ func (h *Hub) readDone(id string, data []byte) (report, error) {
 		r.spool, r.err = h.storeInline(id, &v, raw)
 	} else {
 		r.err = h.sealResult(id, &v)
+	}
+	if r.err == nil {
+		r.split, r.err = h.splitResultOf(id, &v, r.spool)
 	}
 	return report{take: func(n *node) error { return h.handleDone(n, &v, r) }, result: r}, nil
 }
@@ -106,6 +111,13 @@ func (h *Hub) checkDone(c *call, l *lease, v *proto.Done, r *inlineResult) (sche
 	}
 	if err := l.takeResult(v, r); err != nil {
 		return sched.NodeFailed, "the result did not arrive whole: " + err.Error()
+	}
+	if c.data != nil && len(c.data.out) > 0 {
+		if r.split == nil {
+			return sched.NodeFailed, "the result is too short for the data that it leaves in the hub"
+		}
+		h.discardSplit(l.split)
+		l.split, r.split = r.split, nil
 	}
 	l.done = v
 	return 0, ""
