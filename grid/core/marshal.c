@@ -166,6 +166,23 @@ static int measure_texts(struct grid_call *c, u32 i, u32 direction, u64 *length)
 	return 0;
 }
 
+/* Stored data is not sent, and its digest is received in its place. */
+static int measure_data(struct grid_call *c, u32 i, u32 direction, u64 bytes,
+			u64 *length)
+{
+	const struct skep_param *p = param_of(c, i);
+	const struct grid_datum *d = c->value[i].data;
+
+	if (p->mode & SKEP_IN && d->length != bytes)
+		return fail_argument(c, i, -EINVAL,
+				     "its stored data has another number of "
+				     "bytes than its interface says");
+	if (param_travels(p, direction))
+		*length += pad_to_eight(bytes) +
+			   (direction == SKEP_OUT ? sizeof(d->fresh) : 0);
+	return 0;
+}
+
 static int measure_one(struct grid_call *c, u32 i, u32 direction, u64 *length)
 {
 	const struct skep_param *p = param_of(c, i);
@@ -182,6 +199,13 @@ static int measure_one(struct grid_call *c, u32 i, u32 direction, u64 *length)
 		c->value[i].count = s.count;
 		bytes = s.moved * grid_type_size(p->type);
 	}
+	if (c->value[i].room && kind_of(p) == ARRAY &&
+	    c->value[i].room < s.count * grid_type_size(p->type))
+		return fail_argument(c, i, -EINVAL,
+				     "its data has fewer elements than its "
+				     "interface says");
+	if (c->value[i].data)
+		return measure_data(c, i, direction, bytes, length);
 	if (!c->value[i].at &&
 	    (kind_of(p) == ARRAY ? s.count
 				 : kind_of(p) == STRING || p->mode & SKEP_OUT))
@@ -301,11 +325,61 @@ static int move_array(struct transfer *t, u32 i)
 		return fail_argument(
 			t->call, i, -EPROTO,
 			"its size has changed since the call began");
-	if (s.moved == s.count)
+	if (t->call->value[i].data) {
+		if (t->direction == SKEP_OUT)
+			err = move_bytes(t, t->call->value[i].data->fresh,
+					 sizeof(t->call->value[i].data->fresh),
+					 1);
+	} else if (s.moved == s.count)
 		err = move_bytes(t, t->call->value[i].at, s.count * element, 1);
 	else
 		err = move_part(t, t->call->value[i].at, &s, p->dims, element);
 	return err ? err : move_padding(t, s.moved * element);
+}
+
+/* Bytes of an argument without padding. */
+static u64 sent_bytes(struct grid_call *c, u32 i)
+{
+	const struct skep_param *p = param_of(c, i);
+	struct grid_shape s;
+
+	if (kind_of(p) == STRING)
+		return 8 + strlen(c->value[i].at);
+	if (kind_of(p) == SCALAR || shape_of(c, i, &s))
+		return 8;
+	return s.moved * grid_type_size(p->type);
+}
+
+u32 grid_call_data(struct grid_call *c, u32 direction, struct skep_datum *list)
+{
+	const struct grid_datum *d;
+	u32 kind, i, n = 0;
+	u64 at = 0, bytes;
+
+	for (kind = 0; kind < TEXTS; kind++) {
+		for (i = 0; i < c->function->params; i++) {
+			if (kind_of(param_of(c, i)) != kind ||
+			    !param_travels(param_of(c, i), direction))
+				continue;
+			bytes = sent_bytes(c, i);
+			d = c->value[i].data;
+			if (d) {
+				list[n] = (struct skep_datum){
+					{0},
+					at,
+					bytes,
+					direction | (d->one_node ? SKEP_ONE_NODE
+								 : 0),
+					0};
+				if (d->kept)
+					memcpy(list[n].digest, d->digest,
+					       sizeof(d->digest));
+				n++;
+			}
+			at += bytes + pad_to_eight(bytes);
+		}
+	}
+	return n;
 }
 
 static int send_string(struct transfer *t, u32 i)

@@ -17,6 +17,8 @@
 
 #include "module.h"
 
+#include <skep/session.h>
+
 /*
  * Moves exactly len bytes to or from the peer; 0 or a negative errno. When
  * sending, the bytes must not change until the end of the call: arrays are
@@ -87,6 +89,12 @@ int grid_param_texts(const struct skep_param *p);
 int grid_call_count(struct grid_call *c, u32 i, u64 *count);
 /* Frees the memory of a parameter's received texts. */
 void grid_call_drop_texts(struct grid_call *c, u32 i);
+
+/*
+ * Master: lists the arguments of this direction that are stored data, at most
+ * SKEP_PARAMS_MAX; returns their number. Call measure before.
+ */
+u32 grid_call_data(struct grid_call *c, u32 direction, struct skep_datum *list);
 
 /* Sends the arguments of this direction; call measure before. */
 int grid_call_send(struct grid_call *c, u32 direction, struct grid_mover *to);

@@ -34,6 +34,17 @@ int grid_type_integer(u8 type);
 /* Whether each value has a length of its own: strings and files. */
 int grid_type_text(u8 type);
 
+/* Data that the hub stores, as a master knows it. */
+struct grid_datum {
+	u8 digest[32];
+	u8 fresh[32]; /* of a result that arrives */
+	u64 length;   /* bytes */
+	int kept;     /* it is stored */
+	u32 version;  /* counts results that were stored in it */
+	int writers;  /* calls under way whose result it is */
+	int one_node; /* only the first node that uses it may have it */
+};
+
 /* One argument of a call, on either side. */
 struct grid_value {
 	u64 bits;   /* IN scalars: as they are sent */
@@ -41,6 +52,8 @@ struct grid_value {
 	void *at;   /* strings, arrays, and OUT scalars */
 	u64 count;  /* arrays: elements at `at` */
 	void *user; /* texts: the caller's or the function's pointer */
+	u64 room;   /* master: bytes of the array at `at`, if not 0 */
+	struct grid_datum *data; /* master: stored data in place of an array */
 };
 
 /*

@@ -51,6 +51,11 @@ static int send_data(struct grid_client *c, struct skep_request *r, u64 at,
 	return err;
 }
 
+static int is_call(u16 type)
+{
+	return type == SKEP_CALL || type == SKEP_CALL_KEPT;
+}
+
 /* Returns 1 if the request was sent completely; then r may be freed. */
 static int send_kept(struct grid_client *c, struct skep_request *r, int again)
 {
@@ -66,7 +71,7 @@ static int send_kept(struct grid_client *c, struct skep_request *r, int again)
 	if (err)
 		return err;
 	err = grid_stream_next(&c->stream, k->type,
-			       again && k->type == SKEP_CALL ? SKEP_AGAIN : 0,
+			       again && is_call(k->type) ? SKEP_AGAIN : 0,
 			       r->id, k->head_len);
 	if (!err)
 		err = grid_stream_push(&c->stream, k->head, k->head_len, 0);

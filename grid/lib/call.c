@@ -153,9 +153,10 @@ static struct grid_args *args_new(const struct skep_handle *m, u32 f)
 }
 
 /* Call it when all values are known. */
-static struct grid_args *args_finish(struct grid_args *a)
+static struct grid_args *args_finish(struct grid_client *c, struct grid_args *a)
 {
-	if (!grid_texts_prepare(a) && !measure_args(a, a->handle))
+	if (!grid_texts_prepare(a) && !grid_data_prepare(c, a) &&
+	    !measure_args(a, a->handle) && !grid_data_announce(a))
 		return a;
 	grid_args_free(a);
 	return NULL;
@@ -189,7 +190,8 @@ static int set_ranks(struct grid_args *a, int ranks)
 	return 0;
 }
 
-static struct grid_args *args_of(const struct skep_handle *m, u32 f, int ranks,
+static struct grid_args *args_of(struct grid_client *c,
+				 const struct skep_handle *m, u32 f, int ranks,
 				 va_list values)
 {
 	const struct skep_function *function = &m->module.function[f];
@@ -208,10 +210,11 @@ static struct grid_args *args_of(const struct skep_handle *m, u32 f, int ranks,
 		value_of(&m->module.param[function->first + i],
 			 &a->call.value[i], &copy);
 	va_end(copy);
-	return args_finish(a);
+	return args_finish(c, a);
 }
 
-static struct grid_args *args_at(const struct skep_handle *m, u32 f,
+static struct grid_args *args_at(struct grid_client *c,
+				 const struct skep_handle *m, u32 f,
 				 void *const *pointer, u32 count)
 {
 	const struct skep_function *function = &m->module.function[f];
@@ -236,7 +239,7 @@ static struct grid_args *args_at(const struct skep_handle *m, u32 f,
 		return NULL;
 	}
 	if (!from.left)
-		return args_finish(a);
+		return args_finish(c, a);
 	grid_error_set(OMRPC_E_ARGUMENTS,
 		       "%s.%s: %u arguments are given that it does not have",
 		       m->name, function->name, from.left);
@@ -308,10 +311,17 @@ struct opening {
 	union {
 		struct skep_module_init init;
 		struct skep_call call;
+		struct skep_datum datum;
 	} u;
+	const void *head; /* in place of u, or NULL */
 	u16 type;
 	u32 len;
 };
+
+static const void *opening_head(const struct opening *o)
+{
+	return o->head ? o->head : &o->u;
+}
 
 static struct opening opening_of(const struct grid_args *a)
 {
@@ -319,7 +329,11 @@ static struct opening opening_of(const struct grid_args *a)
 	u32 f = (u32)(a->call.function - m->module.function);
 	struct opening o;
 
-	if (a->call.function->flags & SKEP_FUNCTION_INIT) {
+	o.head = a->head;
+	if (a->head) {
+		o.type = SKEP_CALL_KEPT;
+		o.len = a->head_len;
+	} else if (a->call.function->flags & SKEP_FUNCTION_INIT) {
 		o.u.init = (struct skep_module_init){m->number, f, a->in};
 		o.type = SKEP_MODULE_INIT;
 		o.len = sizeof(o.u.init);
@@ -331,19 +345,19 @@ static struct opening opening_of(const struct grid_args *a)
 	return o;
 }
 
-static int announce_call(struct sending *s, const struct grid_args *a)
+static int announce_call(struct sending *s, const struct opening *o)
 {
-	struct opening o = opening_of(a);
 	int err;
 
 	err = grid_stream_begin(s->stream, 2 * sizeof(struct skep_frame) +
-						   o.len + next_length(s));
+						   o->len + next_length(s));
 	if (err) {
 		s->stream = NULL;
 		return err;
 	}
-	err = grid_stream_next(s->stream, o.type, 0, s->call, o.len);
-	return err ? err : grid_stream_push(s->stream, &o.u, o.len, 0);
+	err = grid_stream_next(s->stream, o->type, 0, s->call, o->len);
+	return err ? err
+		   : grid_stream_push(s->stream, opening_head(o), o->len, 0);
 }
 
 static int move_args(struct grid_args *a, struct grid_mover *to)
@@ -357,9 +371,10 @@ static int send_call(struct grid_client *c, struct skep_request *r)
 {
 	struct grid_args *a = r->args;
 	struct sending s = {{send_bytes}, &c->stream, r->id, a->in, 0};
+	struct opening o = opening_of(a);
 	int err;
 
-	err = announce_call(&s, a);
+	err = announce_call(&s, &o);
 	if (!err)
 		err = open_frame(&s);
 	if (!err)
@@ -370,6 +385,29 @@ static int send_call(struct grid_client *c, struct skep_request *r)
 		grid_request_sent(c, r);
 	if (s.stream)
 		/* if it fails, the reader sees the error too */
+		grid_stream_end(&c->stream);
+	return err;
+}
+
+int grid_data_send(struct grid_client *c, struct skep_request *r)
+{
+	struct sending s = {
+		{send_bytes}, &c->stream, r->id, r->datum->length, 0};
+	struct opening o = {.type = SKEP_KEEP, .len = sizeof(o.u.datum)};
+	int err;
+
+	o.u.datum = (struct skep_datum){
+		.length = r->datum->length,
+		.mode = r->datum->one_node ? SKEP_ONE_NODE : 0,
+	};
+	err = announce_call(&s, &o);
+	if (!err)
+		err = open_frame(&s);
+	if (!err)
+		err = send_bytes(&s.mover, r->memory, r->datum->length, 1);
+	if (!err)
+		grid_request_sent(c, r);
+	if (s.stream)
 		grid_stream_end(&c->stream);
 	return err;
 }
@@ -401,7 +439,8 @@ static int keep_call(struct grid_client *c, struct grid_args *a,
 {
 	struct opening o = opening_of(a);
 	struct keeping k = {{keep_bytes}, NULL, a->in};
-	int code = grid_kept_new(c, o.type, &o.u, o.len, a->in, kept);
+	int code =
+		grid_kept_new(c, o.type, opening_head(&o), o.len, a->in, kept);
 
 	if (!*kept)
 		return code;
@@ -484,7 +523,7 @@ struct skep_request *grid_call_start(struct grid_client *c,
 				     const struct skep_handle *module, u32 f,
 				     va_list values)
 {
-	return grid_args_start(c, f, args_of(module, f, 0, values));
+	return grid_args_start(c, f, args_of(c, module, f, 0, values));
 }
 
 struct skep_request *grid_call_start_ranks(struct grid_client *c,
@@ -492,7 +531,7 @@ struct skep_request *grid_call_start_ranks(struct grid_client *c,
 					   u32 f, int ranks, int *lost,
 					   va_list values)
 {
-	struct grid_args *a = args_of(module, f, ranks, values);
+	struct grid_args *a = args_of(c, module, f, ranks, values);
 
 	if (a)
 		a->lost = lost;
@@ -537,7 +576,7 @@ struct skep_request *grid_call_start_sized(struct grid_client *c,
 					   u32 f, void *const *pointer,
 					   const s64 *elements, u32 count)
 {
-	struct grid_args *a = args_at(module, f, pointer, count);
+	struct grid_args *a = args_at(c, module, f, pointer, count);
 
 	if (a && check_elements(a, elements)) {
 		grid_args_free(a);
@@ -551,7 +590,7 @@ struct skep_request *grid_call_start_tagged(struct grid_client *c,
 					    u32 f, void *const *pointer,
 					    u32 count, u64 tag)
 {
-	struct grid_args *a = args_at(module, f, pointer, count);
+	struct grid_args *a = args_at(c, module, f, pointer, count);
 
 	if (a)
 		a->tag = tag;

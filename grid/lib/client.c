@@ -56,7 +56,7 @@ static int enlist_request(struct grid_client *c, struct skep_request *r)
 	slot = c->free_slot[--c->free_slots];
 	c->slot[slot] = r;
 	r->id = ++c->serial << SLOT_BITS | slot;
-	if (r->kind != GRID_BIND)
+	if (r->kind >= GRID_INIT)
 		r->number = ++c->calls;
 	r->link = &c->request;
 	r->next = c->request;
@@ -233,7 +233,7 @@ static int is_reported(struct grid_client *c, struct skep_request *r)
 	int yes;
 
 	pthread_mutex_lock(&c->lock);
-	yes = r->kind != GRID_BIND && !r->quiet && !c->closing && !c->quiet;
+	yes = r->kind >= GRID_INIT && !r->quiet && !c->closing && !c->quiet;
 	r->reported = yes;
 	pthread_mutex_unlock(&c->lock);
 	return yes;
@@ -443,6 +443,8 @@ int grid_client_frame(struct grid_client *c, const struct skep_frame *frame)
 		return handle_bound(c, frame);
 	case SKEP_DONE:
 		return handle_done(c, frame);
+	case SKEP_KEPT:
+		return grid_data_handle_kept(c, frame);
 	case SKEP_BYE: /* the hub has ended this session for good */
 		grid_client_down(c, OMRPC_E_NO_HUB, error_reason(-EPIPE));
 		return -EPIPE;

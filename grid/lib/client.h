@@ -26,6 +26,10 @@ struct grid_args {
 	const struct grid_bytes *bytes;
 	u8 *result;
 	u64 result_bytes, tag;
+	/* If arguments are stored data: what CALL_KEPT begins with. */
+	void *head;
+	u32 head_len;
+	int right; /* the result is complete */
 	int *lost; /* NULL, or set to 1 if the call fails; client->lock guards
 		    */
 	struct grid_shape shape[];
@@ -47,7 +51,13 @@ struct grid_kept {
 	u8 head[]; /* the first frame's payload */
 };
 
-enum grid_request_kind { GRID_BIND, GRID_INIT, GRID_CALL };
+enum grid_request_kind {
+	GRID_BIND,
+	GRID_KEEP,
+	GRID_READ,
+	GRID_INIT,
+	GRID_CALL
+};
 
 /* client->lock guards all but the fields that only one thread or the reader
  * uses. */
@@ -65,7 +75,9 @@ struct skep_request {
 	struct grid_args *args; /* until it has ended */
 	struct skep_info info;	/* valid if code is 0 */
 	u64 begun;
-	u32 module, bytes; /* BIND: bytes received of the manifest */
+	struct grid_datum *datum; /* KEEP, READ */
+	void *memory;		  /* the caller's: of KEEP and READ */
+	u32 module, bytes;	  /* BIND: bytes received of the manifest */
 	void *manifest;
 	u8 *result; /* of grid_bytes_start; owned by the request until taken */
 	u64 result_bytes;
@@ -278,6 +290,41 @@ struct skep_request *grid_call_start_tagged(struct grid_client *c,
 /* The request owns the arguments, which may be NULL with the error set. */
 struct skep_request *grid_args_start(struct grid_client *c, u32 f,
 				     struct grid_args *a);
+/*
+ * Stores bytes in the hub, as data for later calls: datum->length of them.
+ * Returns 0, or a code with the error set; so do the others.
+ */
+int grid_data_keep(struct grid_client *c, struct grid_datum *datum,
+		   const void *bytes);
+/* Sends KEEP; for grid_request_send. */
+int grid_data_send(struct grid_client *c, struct skep_request *r);
+/* Reads stored data into memory with room for datum->length bytes. */
+int grid_data_read(struct grid_client *c, struct grid_datum *datum, void *to);
+/* Whether a call is under way whose result it is. */
+int grid_data_busy(const struct grid_datum *datum);
+/* Waits until one of them is not; its index. */
+u32 grid_data_wait_any(struct grid_client *c, struct grid_datum *const *datum,
+		       u32 count);
+/* The hub and the nodes may forget it. */
+int grid_data_drop(struct grid_client *c, struct grid_datum *datum);
+/* Called by the reader when KEPT was received. */
+int grid_data_handle_kept(struct grid_client *c,
+			  const struct skep_frame *frame);
+/*
+ * If the array at v->at is a handle to data, sets v->data, or v->at to memory.
+ * NULL: there are no handles. 0, or a code with the error set.
+ */
+extern int (*grid_data_resolve)(struct grid_client *c,
+				const struct skep_param *p,
+				struct grid_value *v);
+/* Ends what a call has to do with stored data; before its arguments are freed.
+ */
+void grid_data_settle(struct grid_args *a);
+/* 0, or a code with the error set. Call it before measuring. */
+int grid_data_prepare(struct grid_client *c, struct grid_args *a);
+/* Makes `head`. Call it after measuring. */
+int grid_data_announce(struct grid_args *a);
+
 /* See bytes.c; `most`: the largest result. */
 struct skep_request *grid_bytes_start(struct grid_client *c,
 				      const struct skep_handle *m, u32 f,

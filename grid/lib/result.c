@@ -126,6 +126,7 @@ static void finish_result(struct taking *t, struct skep_request *r, int wrong)
 		snprintf(text, sizeof(text),
 			 "the file that came as %s cannot be written: %s", name,
 			 strerror(-err));
+		r->args->right = !err;
 		grid_request_end(t->client, r,
 				 err ? OMRPC_E_ARGUMENTS : OMRPC_OK,
 				 err ? text : NULL);
@@ -163,6 +164,30 @@ static int accept_result(struct grid_args *a, struct grid_mover *from,
 			: grid_call_accept(&a->call, from, length);
 }
 
+/* Stored data, which the hub sends like a result. */
+static int take_data(struct taking *t, struct skep_request *r, u64 length)
+{
+	u64 left = 0;
+	int err = 0, code;
+
+	if (grid_request_busy(t->client, r))
+		return -EPROTO;
+	if (length == r->datum->length)
+		err = take_bytes(&t->mover, r->memory, length, 1);
+	if (err == -EPIPE)
+		return err;
+	if (!t->code) {
+		err = drain_data(t, &left);
+		if (err && err != -ECANCELED)
+			return err;
+	}
+	code = t->code ? t->code : left ? OMRPC_E_PROTOCOL : OMRPC_OK;
+	grid_request_end(t->client, r, code,
+			 t->code ? t->text
+				 : "the stored data has another length");
+	return 0;
+}
+
 int grid_result_take(struct grid_client *c, const struct skep_frame *frame)
 {
 	struct taking t = {{take_bytes}, c, frame->call, 0, 0, 0, ""};
@@ -171,11 +196,14 @@ int grid_result_take(struct grid_client *c, const struct skep_frame *frame)
 	int err, wrong;
 	u64 left = 0;
 
-	if (!r || r->kind != GRID_CALL || frame->length != sizeof(result))
+	if (!r || (r->kind != GRID_CALL && r->kind != GRID_READ) ||
+	    frame->length != sizeof(result))
 		return -EPROTO;
 	err = grid_stream_read(&c->stream, &result, sizeof(result));
 	if (err)
 		return err;
+	if (r->kind == GRID_READ)
+		return take_data(&t, r, result.length);
 	if (grid_request_busy(c, r))
 		return -EPROTO; /* not all arguments were sent */
 	note_result(r, &result);

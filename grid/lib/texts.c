@@ -236,8 +236,11 @@ void grid_args_free(struct grid_args *a)
 {
 	u32 i;
 
-	if (a)
+	if (a) {
+		grid_data_settle(a);
 		free(a->result);
+		free(a->head);
+	}
 	for (i = 0; a && a->texts && i < a->call.function->params; i++) {
 		if (!grid_param_texts(param_of(a, i)))
 			continue;
