@@ -31,4 +31,22 @@ grpc_error_t gridrpc_session_add(struct skep_request *r,
 /* Forgets all; their requests end with the client. */
 void gridrpc_session_clear(void);
 
+/* Where a URI leads. */
+enum gridrpc_place { GRIDRPC_MEMORY, GRIDRPC_FILE, GRIDRPC_HUB };
+
+/* Sets the error, and prints it: GRPC_RPC_REFUSED. */
+__attribute__((format(printf, 1, 2))) grpc_error_t
+gridrpc_data_refuse(const char *format, ...);
+/* *name: the key of memory, or the file's path; part of `uri`. */
+grpc_error_t gridrpc_uri_parse(const char *uri, enum gridrpc_place *place,
+			       const char **name);
+/* *bytes is the caller's, to be freed. */
+grpc_error_t gridrpc_file_read(const char *path, void **bytes, u64 *len);
+grpc_error_t gridrpc_file_write(const char *path, const void *bytes, u64 len);
+
+/* Writes the results of calls that have ended to the outputs of their data. */
+grpc_error_t gridrpc_data_deliver(struct grid_client *c);
+/* Frees all handles: the session is over. */
+void gridrpc_data_clear(void);
+
 #endif

@@ -188,6 +188,85 @@ grpc_error_t grpc_get_failed_sessionid(grpc_sessionid_t *id);
 /* Static memory. */
 char *grpc_error_string(grpc_error_t error);
 
+/* Data management (GFD-R-P.186): docs/gridrpc.md has what differs. ----------
+ */
+
+/*
+ * Data that is described once, and can be given to calls in place of an array:
+ * its address. It must stay where it was initialised. One thread at a time.
+ */
+typedef struct {
+	uint64_t mark;
+	void *data;
+} grpc_data_t;
+
+typedef enum {
+	GRPC_BOOL,		    /* char */
+	GRPC_INT,		    /* int */
+	GRPC_DOUBLE,		    /* double */
+	GRPC_COMPLEX,		    /* dcomplex */
+	GRPC_STRING,		    /* char */
+	GRPC_FILE,		    /* bytes of any type */
+	GRPC_CONTAINER_OF_GRPC_DATA /* refused */
+} grpc_data_type_t;
+
+typedef enum {
+	GRPC_VOLATILE,		/* sent with each call */
+	GRPC_STRICTLY_VOLATILE, /* the same; nothing stays anywhere */
+	GRPC_STICKY,	    /* stays in the hub, and on nodes that used it */
+	GRPC_UNIQUE_STICKY, /* the same, and on one node alone */
+	GRPC_PERSISTENT,    /* as GRPC_STICKY */
+	GRPC_END_LIST
+} grpc_data_mode_t;
+
+typedef enum { GRPC_WAIT_ALL, GRPC_WAIT_ANY } grpc_completion_mode_t;
+
+/* What grpc_data_getinfo answers. */
+typedef enum {
+	GRPC_DATA_TYPE_NP,
+	GRPC_DATA_MODE_NP,
+	GRPC_DATA_BYTES_NP,
+	GRPC_DATA_DIGEST_NP, /* SHA-256 of what the hub stores, as in the ledger
+			      */
+	GRPC_DATA_INPUT_NP,  /* URIs, one a line */
+	GRPC_DATA_OUTPUT_NP
+} grpc_data_info_type_t;
+
+/*
+ * Lists end with NULL, dimensions with 0, modes with GRPC_END_LIST. URIs are
+ * memory://localhost/KEY, file://localhost/PATH, and skep://hub for an output
+ * that stays in the grid. GRPC_RPC_REFUSED: something of this is not there; a
+ * line on standard error says what to do.
+ */
+grpc_error_t grpc_data_init(grpc_data_t *data, const char **input_uris,
+			    const char **output_uris, grpc_data_type_t type,
+			    const size_t *dimensions,
+			    const grpc_data_mode_t *modes);
+/* *info is the caller's, to be freed; `uri` is not used. */
+grpc_error_t grpc_data_getinfo(const grpc_data_t *data,
+			       grpc_data_info_type_t what, const char *uri,
+			       char **info);
+/*
+ * Reads the inputs again, or others, and writes to these outputs or, with NULL,
+ * to those of grpc_data_init. It has ended when it returns.
+ */
+grpc_error_t grpc_data_transfer(grpc_data_t *data, const char **input_uris,
+				const char **output_uris,
+				const grpc_data_mode_t *modes);
+/* Waits for the calls that write to the data, and writes their results to its
+ * outputs. *returned is the one that ended, for GRPC_WAIT_ANY; it may be NULL
+ * otherwise. */
+grpc_error_t grpc_data_wait(const grpc_data_t **list,
+			    grpc_completion_mode_t mode,
+			    grpc_data_t **returned);
+/* The handle is gone; what the hub stores stays until grpc_finalize. */
+grpc_error_t grpc_data_unbind(grpc_data_t *data);
+/* The handle is gone, and what hub and nodes store. */
+grpc_error_t grpc_data_free(grpc_data_t *data, const char **uris);
+/* What memory://localhost/KEY means; NULL takes it back. */
+grpc_error_t grpc_data_memory_mapping_set(const char *key, void *memory);
+grpc_error_t grpc_data_memory_mapping_get(const char *key, void **memory);
+
 /*
  * Beyond GridRPC: what the last error in this thread was, in one or more
  * sentences; good until this thread's next call of the library.
