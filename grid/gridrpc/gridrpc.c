@@ -87,6 +87,7 @@ grpc_error_t grpc_finalize(void)
 		return GRPC_NOT_INITIALIZED;
 	gridrpc_session_clear();
 	grid_client_close(c);
+	gridrpc_data_clear();
 	return GRPC_NO_ERROR;
 }
 

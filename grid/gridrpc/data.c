@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Data management (GFD-R-P.186): handles to data that the hub stores. Owns all
+ * handles of the program; `lock` guards their list, and each handle is used by
+ * one thread at a time. They go with the session.
+ */
+#include "data.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DATA_MARK 0x6174616463707267ul /* no data of another kind by chance */
+
+const struct gridrpc_type gridrpc_types[] = {
+	[GRPC_BOOL] = {"GRPC_BOOL", SKEP_CHAR, 1},
+	[GRPC_INT] = {"GRPC_INT", SKEP_INT, 4},
+	[GRPC_DOUBLE] = {"GRPC_DOUBLE", SKEP_DOUBLE, 8},
+	[GRPC_COMPLEX] = {"GRPC_COMPLEX", SKEP_DCOMPLEX, 16},
+	[GRPC_STRING] = {"GRPC_STRING", SKEP_CHAR, 1},
+	[GRPC_FILE] = {"GRPC_FILE", 0, 1},
+};
+static const char *const mode_names[GRIDRPC_MODES] = {
+	[GRPC_VOLATILE] = "GRPC_VOLATILE",
+	[GRPC_STRICTLY_VOLATILE] = "GRPC_STRICTLY_VOLATILE",
+	[GRPC_STICKY] = "GRPC_STICKY",
+	[GRPC_UNIQUE_STICKY] = "GRPC_UNIQUE_STICKY",
+	[GRPC_PERSISTENT] = "GRPC_PERSISTENT",
+};
+
+static struct gridrpc_data *all;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+int gridrpc_data_volatile(const struct gridrpc_data *d)
+{
+	return d->mode == GRPC_VOLATILE || d->mode == GRPC_STRICTLY_VOLATILE;
+}
+
+/* Handles ------------------------------------------------------------------ */
+
+/* NULL with the error set. */
+static struct gridrpc_data *find_data(const grpc_data_t *handle)
+{
+	struct gridrpc_data *d = NULL;
+
+	if (handle && handle->mark == DATA_MARK) {
+		pthread_mutex_lock(&lock);
+		for (d = all; d && d != handle->data;)
+			d = d->next;
+		pthread_mutex_unlock(&lock);
+	}
+	if (!d)
+		gridrpc_error_set(GRPC_OTHER_ERROR_CODE,
+				  "the data was not initialised by "
+				  "grpc_data_init, or it was freed");
+	return d;
+}
+
+/* The data whose handle is at this address, or NULL. The address may be that
+ * of any array, so only one that was a handle's is read. */
+struct gridrpc_data *gridrpc_data_at(const void *at)
+{
+	const grpc_data_t *handle = at;
+	struct gridrpc_data *d;
+
+	pthread_mutex_lock(&lock);
+	for (d = all; d && d->home != at;)
+		d = d->next;
+	pthread_mutex_unlock(&lock);
+	return d && handle->mark == DATA_MARK && handle->data == d ? d : NULL;
+}
+
+static void free_list(char **list)
+{
+	u32 i;
+
+	for (i = 0; list && list[i]; i++)
+		free(list[i]);
+	free(list);
+}
+
+static void free_data(struct gridrpc_data *d)
+{
+	free_list(d->input);
+	free_list(d->output);
+	free(d->loaded);
+	free(d);
+}
+
+/* A copy of a list of URIs that can be used; NULL is an empty list. */
+static grpc_error_t copy_uris(char ***to, const char **from)
+{
+	enum gridrpc_place place;
+	grpc_error_t error = GRPC_NO_ERROR;
+	const char *name;
+	u32 n = 0, i;
+
+	while (from && from[n])
+		n++;
+	*to = calloc(n + 1, sizeof(**to));
+	for (i = 0; *to && i < n && !error; i++) {
+		error = gridrpc_uri_parse(from[i], &place, &name);
+		if (error)
+			break;
+		(*to)[i] = strdup(from[i]);
+		if (!(*to)[i])
+			break;
+	}
+	if (*to && i == n)
+		return GRPC_NO_ERROR;
+	free_list(*to);
+	*to = NULL;
+	return error ? error
+		     : gridrpc_error_set(GRPC_OTHER_ERROR_CODE,
+					 "out of memory");
+}
+
+static grpc_error_t set_mode(struct gridrpc_data *d,
+			     const grpc_data_mode_t *modes)
+{
+	u32 i;
+
+	if (!modes || modes[0] == GRPC_END_LIST)
+		return GRPC_NO_ERROR;
+	for (i = 0; modes[i] != GRPC_END_LIST; i++) {
+		if (modes[i] >= GRIDRPC_MODES)
+			return gridrpc_error_set(
+				GRPC_OTHER_ERROR_CODE,
+				"%d is not a mode of data: lists of modes end "
+				"with GRPC_END_LIST",
+				(int)modes[i]);
+		if (modes[i] != modes[0])
+			return gridrpc_data_refuse(
+				"data has one mode for all its outputs: give "
+				"%s or %s once",
+				mode_names[modes[0]], mode_names[modes[i]]);
+	}
+	d->mode = modes[0];
+	d->datum.one_node = d->mode == GRPC_UNIQUE_STICKY;
+	return GRPC_NO_ERROR;
+}
+
+static grpc_error_t set_size(struct gridrpc_data *d, const size_t *dimensions)
+{
+	u64 bytes = gridrpc_types[d->type].bytes;
+	u32 i;
+
+	for (i = 0; dimensions && dimensions[i]; i++) {
+		if (__builtin_mul_overflow(bytes, dimensions[i], &bytes))
+			return gridrpc_error_set(GRPC_OTHER_ERROR_CODE,
+						 "the data is too large");
+	}
+	d->bytes = i ? bytes : 0;
+	return GRPC_NO_ERROR;
+}
+
+static grpc_error_t fill_data(struct gridrpc_data *d, const char **input,
+			      const char **output, const size_t *dimensions,
+			      const grpc_data_mode_t *modes)
+{
+	grpc_error_t error = set_size(d, dimensions);
+
+	if (!error)
+		error = set_mode(d, modes);
+	if (!error)
+		error = copy_uris(&d->input, input);
+	return error ? error : copy_uris(&d->output, output);
+}
+
+grpc_error_t grpc_data_init(grpc_data_t *data, const char **input_uris,
+			    const char **output_uris, grpc_data_type_t type,
+			    const size_t *dimensions,
+			    const grpc_data_mode_t *modes)
+{
+	grpc_error_t error;
+	struct gridrpc_data *d;
+
+	if (!gridrpc_client())
+		return GRPC_NOT_INITIALIZED;
+	if (!data)
+		return gridrpc_error_set(GRPC_OTHER_ERROR_CODE,
+					 "the data is NULL");
+	if (type >= GRPC_CONTAINER_OF_GRPC_DATA)
+		return gridrpc_data_refuse(
+			"data of type %d is not there: make data of each part "
+			"of a container, and give a call each of them",
+			(int)type);
+	d = calloc(1, sizeof(*d));
+	if (!d)
+		return gridrpc_error_set(GRPC_OTHER_ERROR_CODE,
+					 "out of memory");
+	d->type = type;
+	error = fill_data(d, input_uris, output_uris, dimensions, modes);
+	if (error) {
+		free_data(d);
+		return error;
+	}
+	d->home = data;
+	*data = (grpc_data_t){DATA_MARK, d};
+	pthread_mutex_lock(&lock);
+	d->next = all;
+	all = d;
+	grid_data_resolve = gridrpc_data_resolve;
+	pthread_mutex_unlock(&lock);
+	return GRPC_NO_ERROR;
+}
+
+static void remove_data(grpc_data_t *handle, struct gridrpc_data *d)
+{
+	struct gridrpc_data **link;
+
+	pthread_mutex_lock(&lock);
+	for (link = &all; *link != d;)
+		link = &(*link)->next;
+	*link = d->next;
+	pthread_mutex_unlock(&lock);
+	handle->mark = 0;
+	free_data(d);
+}
+
+void gridrpc_data_clear(void)
+{
+	struct gridrpc_data *d;
+
+	pthread_mutex_lock(&lock);
+	while ((d = all)) {
+		all = d->next;
+		free_data(d);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+grpc_error_t gridrpc_data_check_idle(const struct gridrpc_data *d)
+{
+	if (!grid_data_busy(&d->datum))
+		return GRPC_NO_ERROR;
+	return gridrpc_error_set(
+		GRPC_NOT_COMPLETED,
+		"a call that writes to the data has not ended: "
+		"call grpc_data_wait first");
+}
+
+/* Functions of the standard ------------------------------------------------ */
+
+grpc_error_t grpc_data_transfer(grpc_data_t *data, const char **input_uris,
+				const char **output_uris,
+				const grpc_data_mode_t *modes)
+{
+	struct grid_client *c = gridrpc_client();
+	char **input = NULL, **output = NULL;
+	struct gridrpc_data *d;
+	grpc_error_t error;
+
+	if (!c)
+		return GRPC_NOT_INITIALIZED;
+	d = find_data(data);
+	if (!d)
+		return GRPC_OTHER_ERROR_CODE;
+	error = gridrpc_data_check_idle(d);
+	if (!error)
+		error = copy_uris(&input, input_uris);
+	if (!error)
+		error = copy_uris(&output, output_uris);
+	if (!error)
+		error = set_mode(d, modes);
+	if (!error && input[0]) {
+		grid_data_drop(c, &d->datum);
+		free_list(d->input);
+		d->input = input;
+		input = NULL;
+	}
+	if (!error && !gridrpc_data_volatile(d))
+		error = gridrpc_data_keep(c, d);
+	if (!error)
+		error = gridrpc_data_write(c, d,
+					   output_uris ? output : d->output);
+	free_list(input);
+	free_list(output);
+	return error;
+}
