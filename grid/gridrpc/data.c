@@ -240,6 +240,35 @@ grpc_error_t gridrpc_data_check_idle(const struct gridrpc_data *d)
 		"call grpc_data_wait first");
 }
 
+/* Data with a result of this thread's calls that did not go to the outputs yet.
+ * Other threads may be using theirs. */
+static struct gridrpc_data *find_undelivered(void)
+{
+	struct gridrpc_data *d;
+
+	pthread_mutex_lock(&lock);
+	for (d = all; d; d = d->next) {
+		if (pthread_equal(d->writer, pthread_self()) &&
+		    !grid_data_busy(&d->datum) &&
+		    d->delivered != d->datum.version)
+			break;
+	}
+	pthread_mutex_unlock(&lock);
+	return d;
+}
+
+grpc_error_t gridrpc_data_deliver(struct grid_client *c)
+{
+	grpc_error_t one, error = GRPC_NO_ERROR;
+	struct gridrpc_data *d;
+
+	while ((d = find_undelivered())) {
+		one = gridrpc_data_deliver_one(c, d);
+		error = error ? error : one;
+	}
+	return error;
+}
+
 /* Functions of the standard ------------------------------------------------ */
 
 grpc_error_t grpc_data_transfer(grpc_data_t *data, const char **input_uris,
@@ -277,4 +306,136 @@ grpc_error_t grpc_data_transfer(grpc_data_t *data, const char **input_uris,
 	free_list(input);
 	free_list(output);
 	return error;
+}
+
+grpc_error_t grpc_data_wait(const grpc_data_t **list,
+			    grpc_completion_mode_t mode, grpc_data_t **returned)
+{
+	struct grid_client *c = gridrpc_client();
+	grpc_error_t error = GRPC_NO_ERROR;
+	struct grid_datum **datum;
+	u32 n = 0, i;
+
+	if (!c)
+		return GRPC_NOT_INITIALIZED;
+	while (list && list[n])
+		n++;
+	datum = calloc(n + 1ul, sizeof(*datum));
+	if (!datum)
+		return gridrpc_error_set(GRPC_OTHER_ERROR_CODE,
+					 "out of memory");
+	for (i = 0; i < n && !error; i++) {
+		datum[i] = (void *)find_data(list[i]); /* its first member */
+		error = datum[i] ? GRPC_NO_ERROR : GRPC_OTHER_ERROR_CODE;
+	}
+	for (i = 0; i < n && !error && mode == GRPC_WAIT_ALL; i++)
+		grid_data_wait_any(c, &datum[i], 1);
+	i = error ? n : grid_data_wait_any(c, datum, n);
+	if (!error && n && returned)
+		*returned = (grpc_data_t *)list[i];
+	for (i = 0; i < n && !error; i++)
+		error = gridrpc_data_deliver_one(
+			c, (struct gridrpc_data *)datum[i]);
+	free(datum);
+	return error;
+}
+
+/* 0, with the handle's data, if no call writes to it. */
+static grpc_error_t open_idle(grpc_data_t *data, struct gridrpc_data **d)
+{
+	if (!gridrpc_client())
+		return GRPC_NOT_INITIALIZED;
+	*d = find_data(data);
+	return *d ? gridrpc_data_check_idle(*d) : GRPC_OTHER_ERROR_CODE;
+}
+
+grpc_error_t grpc_data_unbind(grpc_data_t *data)
+{
+	struct gridrpc_data *d;
+	grpc_error_t error = open_idle(data, &d);
+
+	if (!error)
+		remove_data(data, d);
+	return error;
+}
+
+grpc_error_t grpc_data_free(grpc_data_t *data, const char **uris)
+{
+	enum gridrpc_place place;
+	struct gridrpc_data *d;
+	grpc_error_t error = open_idle(data, &d);
+	const char *name;
+	u32 i;
+
+	for (i = 0; !error && uris && uris[i]; i++) {
+		error = gridrpc_uri_parse(uris[i], &place, &name);
+		if (!error && place != GRIDRPC_HUB)
+			error = gridrpc_data_refuse(
+				"%s is not freed: memory and files are the "
+				"program's; give grpc_data_free NULL or "
+				"skep://hub",
+				uris[i]);
+	}
+	if (error)
+		return error;
+	error = gridrpc_error_of(grid_data_drop(gridrpc_client(), &d->datum));
+	remove_data(data, d);
+	return error;
+}
+
+/* Information -------------------------------------------------------------- */
+
+static char *join_uris(char *const *uris)
+{
+	size_t len = 1;
+	char *text;
+	u32 i;
+
+	for (i = 0; uris && uris[i]; i++)
+		len += strlen(uris[i]) + 1;
+	text = calloc(1, len);
+	for (i = 0; text && uris && uris[i]; i++) {
+		strcat(text, uris[i]);
+		strcat(text, "\n");
+	}
+	return text;
+}
+
+static char *digest_text(const struct grid_datum *datum)
+{
+	char *text = calloc(1, 2 * sizeof(datum->digest) + 1);
+	u32 i;
+
+	for (i = 0; text && datum->kept && i < sizeof(datum->digest); i++)
+		sprintf(text + 2 * i, "%02x", datum->digest[i]);
+	return text;
+}
+
+grpc_error_t grpc_data_getinfo(const grpc_data_t *data,
+			       grpc_data_info_type_t what, const char *uri,
+			       char **info)
+{
+	struct gridrpc_data *d;
+	char number[24];
+
+	(void)uri;
+	if (!gridrpc_client())
+		return GRPC_NOT_INITIALIZED;
+	d = find_data(data);
+	if (!d || !info)
+		return GRPC_OTHER_ERROR_CODE;
+	snprintf(number, sizeof(number), "%llu",
+		 (unsigned long long)(d->datum.kept ? d->datum.length
+						    : d->bytes));
+	*info = what == GRPC_DATA_TYPE_NP ? strdup(gridrpc_types[d->type].name)
+		: what == GRPC_DATA_MODE_NP   ? strdup(mode_names[d->mode])
+		: what == GRPC_DATA_BYTES_NP  ? strdup(number)
+		: what == GRPC_DATA_DIGEST_NP ? digest_text(&d->datum)
+		: what == GRPC_DATA_INPUT_NP  ? join_uris(d->input)
+		: what == GRPC_DATA_OUTPUT_NP ? join_uris(d->output)
+					      : NULL;
+	return *info ? GRPC_NO_ERROR
+		     : gridrpc_error_set(GRPC_OTHER_ERROR_CODE,
+					 "there is no such information, or no "
+					 "memory for it");
 }

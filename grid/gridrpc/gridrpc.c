@@ -287,7 +287,7 @@ static grpc_error_t run_call(grpc_function_handle_t *handle,
 		return error;
 	error = gridrpc_error_of(grid_request_wait(client, r));
 	grid_request_free(client, r);
-	return error;
+	return error ? error : gridrpc_data_deliver(client);
 }
 
 static grpc_error_t send_async(grpc_function_handle_t *handle,
