@@ -133,9 +133,10 @@ func TestCallingPage(t *testing.T) {
 	newPlace(t).runTyped(blockOf(t, "docs/calling.md", "## Many calls at once"))
 }
 
-// The example of docs/gridrpc.md works as typed.
+// The examples of docs/gridrpc.md work as typed.
 func TestGridRPCPage(t *testing.T) {
 	newPlace(t).runTyped(blockOf(t, "docs/gridrpc.md", "## A program"))
+	newPlace(t).runTyped(blockOf(t, "docs/gridrpc.md", "## Data that stays in the grid"))
 }
 
 // The commands of README work as typed, and the last one prints what its comment says.
