@@ -198,9 +198,11 @@ vm-run:
 
 # Benchmarks, fuzzers, soaks, tools ----------------------------------------
 
-bench: $(foreach b,$(or $(CHOSEN),$(BENCHES)),$(bench_$(b)_needs)) ## run the benchmarks (T=bee_call for one)
+# Without the room tests/bench, benchmarks only print.
+bench: $(BENCH_RUN) $(claims_needs) $(foreach b,$(or $(CHOSEN),$(BENCHES)),$(bench_$(b)_needs)) ## run the benchmarks (T=bee_call for one), write docs/results/bench and the overview
 	$(if $(BENCHES),,@echo "make bench: no room defines a bench yet." >&2; exit 2)
-	$(foreach b,$(or $(CHOSEN),$(BENCHES)),$(Q)$(bench_$(b))$(newline)$(tab))
+	$(foreach b,$(or $(CHOSEN),$(BENCHES)),$(Q)$(if $(BENCH_RUN),$(call bench_page,$(b)),$(bench_$(b)))$(newline)$(tab))
+	$(if $(claims_run),$(Q)$(claims_run))
 
 FUZZ_TIME := 60
 # libFuzzer would take a word for 0, which means no time limit.

@@ -150,7 +150,10 @@ def run_all():
         print("%-28s%s" % (title, row))
         for n in SYSTEMS:
             if what in table[n]:
-                print("result python_%s_%s %.6f s" % (what, n, table[n][what]))
+                print(
+                    "result python median %s %s %.6f s"
+                    % (n.split()[0], title.replace(" ", "-"), table[n][what])
+                )
 
 
 if __name__ == "__main__":

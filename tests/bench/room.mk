@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 # Measurements of bee and of remote calls, each with its peer beside it in the
-# same run. They print a table, and write lines that begin with "result" to
-# build/bench/NAME.results; they judge nothing.
+# same run. They print a table; lines that begin with "result" go into files of
+# build/bench/results. `make bench` writes both into docs/results/bench, as a page
+# and a picture. The benches judge nothing.
 
 BENCH := $(B)/bench
 bench_dir := tests/bench
@@ -21,6 +22,9 @@ BENCH_RUN := $(B)/tool/bench
 $(BENCH_RUN): FORCE
 	$(Q)mkdir -p $(@D)
 	$(Q)$(GO) build -o $@ ./$(bench_dir)/run
+
+# Shell command that runs a bench and writes its page: bench_page NAME.
+bench_page = $(BENCH_RUN) page $(1) $(call one_word,$(bench_$(1)))
 
 bench_common := $(BENCH_RUN) $(B)/bin/bee $(B)/bin/bee.exe
 

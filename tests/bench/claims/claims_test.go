@@ -57,6 +57,30 @@ func TestOverviewIsCurrent(t *testing.T) {
 	}
 }
 
+// The overview lists each page of make bench with its day and machine, and refuses another one.
+func TestListOfRuns(t *testing.T) {
+	folder := t.TempDir()
+	if text, err := listRuns(folder); text != "" || err != nil {
+		t.Errorf("without pages: %q, %v", text, err)
+	}
+	page := filepath.Join(folder, "bench", "x.md")
+	if err := os.Mkdir(filepath.Dir(page), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		"<!-- x -->\n# make bench T=x\n\nCPU, 2 CPUs, load 0.10; 29 November 2026; commit abc with changes.\n\n    1 ns\n": "| [x](bench/x.md) | 29 November 2026 | CPU, 2 CPUs, load 0.10 | commit abc with changes |\n",
+		"# make bench T=x\n\n    1 ns\n": "",
+	} {
+		if err := os.WriteFile(page, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := listRuns(folder)
+		if (err == nil) != (want != "") || !strings.HasSuffix(got, want) {
+			t.Errorf("%q: %q, %v", text, got, err)
+		}
+	}
+}
+
 func TestWrongTables(t *testing.T) {
 	for text, want := range map[string]string{
 		"a\tb": "2 columns",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
 // Claims writes docs/results/README.md and its pictures from claims.tbl, a table of the
-// main figures of the pages of results: claims DOCS/RESULTS.
+// main figures of the pages of results, and lists the pages of make bench: claims DOCS/RESULTS.
 package main
 
 import (
@@ -140,8 +140,34 @@ func render(folder string) (map[string]string, error) {
 		files["pictures/"+r.id+".svg"] = svg.String()
 		fmt.Fprintf(&shown, "\n![%s](pictures/%s.svg)\n", r.claim, r.id)
 	}
-	files["README.md"] = head + table.String() + shown.String()
-	return files, nil
+	runs, err := listRuns(folder)
+	files["README.md"] = head + table.String() + shown.String() + runs
+	return files, err
+}
+
+// listRuns returns the section of the pages that make bench wrote.
+func listRuns(folder string) (string, error) {
+	pages, err := filepath.Glob(filepath.Join(folder, "bench", "*.md"))
+	if err != nil || len(pages) == 0 {
+		return "", err
+	}
+	text := "\n## Last runs of the benchmarks\n\n`make bench` writes these pages. They have whatever load the machine had.\n\n| benchmark | day | machine | tree |\n|---|---|---|---|\n"
+	for _, page := range pages {
+		lines, err := os.ReadFile(page)
+		if err != nil {
+			return "", err
+		}
+		name := strings.TrimSuffix(filepath.Base(page), ".md")
+		// The line below the title: machine; day; commit.
+		_, below, _ := strings.Cut(string(lines), "\n# make bench T="+name+"\n\n")
+		line, _, _ := strings.Cut(below, "\n")
+		words := strings.Split(strings.TrimSuffix(line, "."), "; ")
+		if len(words) != 3 {
+			return "", fmt.Errorf("%s: no line of machine, day and commit below the title", page)
+		}
+		text += fmt.Sprintf("| [%s](bench/%s.md) | %s | %s | %s |\n", name, name, words[1], words[0], words[2])
+	}
+	return text, nil
 }
 
 func (r row) measured() string {

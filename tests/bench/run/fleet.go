@@ -83,7 +83,7 @@ func (b *bench) printCycles(name string, words []string) (seconds []string, err 
 		}
 		slices.Sort(list)
 		fmt.Printf("%-6s %-28s %.2f s at least, median %.2f s, %.2f s at most\n", name, what, list[0], list[len(list)/2], list[len(list)-1])
-		b.writeRecord("result update-cycle %s %d %.3f %.3f %.3f", name, way, list[0], list[len(list)/2], list[len(list)-1])
+		b.writeRecord("result update-cycle %s skep %s %.3f s", name, strings.ReplaceAll(what, " ", "-"), list[len(list)/2])
 	}
 	return seconds, nil
 }

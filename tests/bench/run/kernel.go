@@ -114,7 +114,7 @@ func (b *bench) kernelCount(ctx context.Context) error {
 			return err
 		}
 		for q, name := range kernelQuestions {
-			if err := kernelRow(q, name, side.name, call, yields[q], before, after); err != nil {
+			if err := b.kernelRow(q, name, side.name, call, yields[q], before, after); err != nil {
 				return err
 			}
 		}
@@ -145,7 +145,7 @@ func (b *bench) countMessages(ctx context.Context, g *lab.Guest, side kernelSide
 	return yields, err
 }
 
-func kernelRow(q int, name, side string, call, yields uint64, before, after lab.Counts) error {
+func (b *bench) kernelRow(q int, name, side string, call, yields uint64, before, after lab.Counts) error {
 	send, err := sumOf(2*q, before, after)
 	if err != nil {
 		return err
@@ -165,6 +165,7 @@ func kernelRow(q int, name, side string, call, yields uint64, before, after lab.
 	fmt.Printf("%-27s %-7s %10.0f %10.0f %6.2f %10.0f %10.0f %6.2f %7.0f\n", name, side,
 		float64(send.User)/n, float64(send.Kernel)/n, float64(send.Entry[call])/n,
 		float64(rest.User)/n, float64(rest.Kernel)/n, restCalls/n, all)
+	b.writeRecord("result o2g-kernel both-ends %s %s %.0f instructions", side, strings.ReplaceAll(strings.ReplaceAll(name, ",", ""), " ", "-"), all)
 	return nil
 }
 

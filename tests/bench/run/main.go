@@ -2,8 +2,9 @@
 
 // Command run measures bee, the grid, O2G and DynamOS, and their peers, on this machine. It
 // prints a table for people and writes "result" lines for programs to
-// build/bench/NAME.results. It has no pass criteria.
+// build/bench/results/NAME.results. It has no pass criteria.
 //
+//	run page NAME COMMAND  runs a shell command, writes docs/results/bench/NAME.md and NAME.svg
 //	run call      one system call: native, bee, bee.exe, Win32 in the same Wine
 //	run entry     from start to the guest's first instruction, cold and warm
 //	run compute   work with few calls: native, bee, bee.exe
@@ -27,7 +28,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"sort"
 	"strings"
 	"time"
@@ -53,11 +53,28 @@ func main() {
 	b.build, _ = filepath.Abs(b.build)
 	b.prefix, _ = filepath.Abs(b.prefix)
 	b.prefixMPI, _ = filepath.Abs(b.prefixMPI)
-	if err := b.run(flag.Arg(0)); err != nil {
+	var err error
+	if flag.Arg(0) == "page" {
+		err = b.writePage(flag.Args()[1:])
+	} else {
+		err = b.run(flag.Arg(0))
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
+
+func (b *bench) writePage(args []string) error {
+	if len(args) != 2 {
+		return errors.New("usage: run page NAME COMMAND")
+	}
+	m := pageMaker{lines: b.linesFolder(), folder: "docs/results/bench", out: os.Stdout, now: time.Now()}
+	return m.make(args[0], args[1])
+}
+
+// linesFolder holds the lines for programs of the last bench that make ran.
+func (b *bench) linesFolder() string { return filepath.Join(b.build, "bench", "results") }
 
 func (b *bench) run(what string) error {
 	steps := map[string]func() error{"call": b.call, "entry": b.benchEntry, "compute": b.benchCompute, "processes": b.benchProcesses, "owner": b.benchOwner,
@@ -77,20 +94,13 @@ func (b *bench) run(what string) error {
 // runRecorded runs a bench with a new file for its results. If the bench fails, the results
 // before the failure stay.
 func (b *bench) runRecorded(what string, step func() error) (err error) {
-	file := filepath.Join(b.build, "bench", what+".results")
-	if b.results, err = os.Create(file); err != nil {
+	if err := os.MkdirAll(b.linesFolder(), 0o755); err != nil {
 		return err
 	}
-	machine := fmt.Sprintf("machine: %s, %d CPUs, load %s", cpuModel(), runtime.NumCPU(), readLoad())
-	fmt.Println(machine)
-	b.writeRecord("# %s, %s", time.Now().Format("2006-01-02"), machine)
-	err = errors.Join(step(), b.unwritten, b.results.Close())
-	fmt.Println("results as lines:", file)
-	drawn, problem := drawResults(file, "make bench: "+what, machine)
-	if drawn != "" {
-		fmt.Println("results as a picture:", drawn)
+	if b.results, err = os.Create(filepath.Join(b.linesFolder(), what+".results")); err != nil {
+		return err
 	}
-	return errors.Join(err, problem)
+	return errors.Join(step(), b.unwritten, b.results.Close())
 }
 
 // writeRecord writes a line for machines.

@@ -176,7 +176,7 @@ func (b *bench) printPlay(p play, order []string, units map[string]string, all m
 			}
 			v := medianOf(list)
 			fmt.Printf(" %10.4g", v)
-			b.writeRecord("result %s %d %s %s %.6g %s", p.name, p.ranks, n.name, key, v, units[key])
+			b.writeRecord("result %s %d-ranks %s %s %.6g %s", p.name, p.ranks, n.name, key, v, units[key])
 			switch {
 			case n.name == "o2g":
 				own = v

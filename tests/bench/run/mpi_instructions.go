@@ -207,8 +207,8 @@ func (b *bench) countRows(sockets int, provider string, symbols lab.Symbols, bef
 		per := func(n uint64) float64 { return float64(n) / float64(f.Times) / float64(q.messages) }
 		fmt.Printf("%-8d %-6s %-26s %9.0f %9.0f %9.2f %9.2f\n", sockets, provider, q.name,
 			per(f.User), per(f.Kernel), per(f.Entry[call]), per(f.Entry[fault]))
-		b.writeRecord("result o2g_instructions %d %s %s %.0f %.0f %.2f", sockets, provider,
-			strings.ReplaceAll(strings.ReplaceAll(q.name, ",", ""), " ", "-"), per(f.User), per(f.Kernel), per(f.Entry[call]))
+		b.writeRecord("result o2g_instructions %d-sockets %s %s %.0f instructions", sockets, provider,
+			strings.ReplaceAll(strings.ReplaceAll(q.name, ",", ""), " ", "-"), per(f.User)+per(f.Kernel))
 	}
 	f, err := sumOf(ticksInterval, before, after)
 	if err == nil && f.User > 0 {

@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,7 +15,7 @@ import (
 var lineUnits = []string{"ns", "us", "ms", "s", "mbs", "instructions"}
 
 // plotResults draws the lines for machines of one bench as bars, a group for
-// each line or, where lines are of one network each, for each figure.
+// each line or, where lines are of one way each, for each figure.
 func plotResults(lines []string) []picture.Group {
 	var groups []picture.Group
 	for _, line := range lines {
@@ -30,7 +29,7 @@ func plotResults(lines []string) []picture.Group {
 			}
 			continue
 		}
-		groups = addNetwork(groups, words[1:])
+		groups = addWay(groups, words[1:])
 	}
 	return groups
 }
@@ -57,8 +56,8 @@ func groupOfPairs(words []string) picture.Group {
 	return g
 }
 
-// addNetwork adds a line "PROGRAM RANKS NETWORK FIGURE VALUE UNIT".
-func addNetwork(groups []picture.Group, w []string) []picture.Group {
+// addWay adds a line "PROGRAM CASE WAY FIGURE VALUE UNIT". A way is a network or a system.
+func addWay(groups []picture.Group, w []string) []picture.Group {
 	if len(w) != 6 {
 		return groups
 	}
@@ -66,7 +65,7 @@ func addNetwork(groups []picture.Group, w []string) []picture.Group {
 	if err != nil {
 		return groups
 	}
-	name := fmt.Sprintf("%s, %s ranks, %s", w[3], w[1], w[5])
+	name := strings.ReplaceAll(fmt.Sprintf("%s, %s, %s", w[3], w[1], w[5]), "-", " ")
 	i := slices.IndexFunc(groups, func(g picture.Group) bool { return g.Name == name })
 	if i < 0 {
 		groups, i = append(groups, picture.Group{Name: name}), len(groups)
@@ -77,25 +76,7 @@ func addNetwork(groups []picture.Group, w []string) []picture.Group {
 
 // isOurs reports whether a figure is Skep's and not a peer's.
 func isOurs(name string) bool {
-	return slices.Contains([]string{"", "linux", "wine", "bee", "skep", "entry", "load", "rewrite", "wall"}, name) || strings.HasPrefix(name, "o2g")
-}
-
-// drawResults draws the results in file and writes the picture beside it. A bench without
-// comparable figures gets no picture.
-func drawResults(file, title, machine string) (string, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return "", err
-	}
-	groups := plotResults(strings.Split(string(text), "\n"))
-	if len(groups) == 0 {
-		return "", nil
-	}
-	name := strings.TrimSuffix(file, ".results") + ".svg"
-	out, err := os.Create(name)
-	if err != nil {
-		return "", err
-	}
-	defer out.Close()
-	return name, picture.DrawBars(out, title, machine+".", groups)
+	return slices.Contains([]string{"", "linux", "wine", "bee", "skep", "entry", "load", "rewrite", "wall",
+		"user", "kernel", "direct", "together", "task"}, name) || strings.HasPrefix(name, "o2g") ||
+		strings.HasPrefix(name, "direct-") || strings.HasPrefix(name, "skep-")
 }

@@ -34,7 +34,7 @@ func (b *bench) rpcCall() error {
 	for _, key := range []string{"tenth", "median", "ninetieth"} {
 		fmt.Printf("  %-10s %8.0f us\n", key, medianOf(figures[key])/1000)
 	}
-	b.writeRecord("result rpc_call_us %.1f aim 150", medianOf(figures["median"])/1000)
+	b.writeRecord("result bench=rpc_call op=empty skep_us=%.1f", medianOf(figures["median"])/1000)
 	return nil
 }
 
@@ -60,7 +60,7 @@ func (b *bench) rpcArgument() error {
 	rate := func(ns float64) float64 { return megabytes / (ns / 1e9) }
 	fmt.Printf("an argument of %d MB, from the call to the function's entry:\n", megabytes)
 	fmt.Printf("  %-10s %8.0f MB/s\n  %-10s %8.0f MB/s\n", "skep", rate(medianOf(skep)), "raw TLS", rate(medianOf(raw)))
-	b.writeRecord("result rpc_argument_ratio %.2f aim 0.7", medianOf(raw)/medianOf(skep))
+	b.writeRecord("result bench=rpc_argument op=%dMB skep_mbs=%.0f rawTLS_mbs=%.0f", megabytes, rate(medianOf(skep)), rate(medianOf(raw)))
 	return nil
 }
 
