@@ -29,7 +29,7 @@ struct state {
 struct bee bee;
 int lin_message_fd = 2, lin_control = -1;
 static struct bee_options options;
-static u32 resumed_as, reports;
+static u32 resumed_as, reports, cancels;
 static s64 path_error;
 static int no_memfd;
 static char started[2000]; /* what execve got: path, words, "|", environment */
@@ -37,6 +37,11 @@ static char started[2000]; /* what execve got: path, words, "|", environment */
 void lin_vfork_report(void)
 {
 	reports++;
+}
+
+void lin_live_cancel(void)
+{
+	cancels++;
 }
 
 void lin_proc_resumed(u32 forked)
@@ -144,6 +149,7 @@ static void test_words(void)
 	tap_ok(words_are(START(3, 2, "a\0b\0c\0X=1\0Y=2"), want),
 	       "arguments and environment are passed on");
 	tap_ok(reports == 1, "a parent of vfork is told before");
+	tap_ok(cancels == 1, "what is saved meanwhile is given up before");
 	snprintf(want, sizeof(want),
 		 "/proc/self/exe bee --child --resume %d --nonce abc "
 		 "/host/bin/x | X=1",
