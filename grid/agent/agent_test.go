@@ -99,6 +99,7 @@ func (s fakeStore) List() []string          { return nil }
 func (s fakeStore) Pin(string, string)      {}
 func (s fakeStore) Unpin(string)            {}
 func (s fakeStore) UnpinOne(string, string) {}
+func (s fakeStore) Discard(string)          {}
 func (s fakeStore) Put(r io.Reader, _ string) (string, int64, error) {
 	b, err := io.ReadAll(r)
 	if err != nil {

@@ -32,6 +32,7 @@ type store interface {
 	Pin(digest, owner string)
 	Unpin(owner string)
 	UnpinOne(digest, owner string)
+	Discard(owner string) // unpins, and removes what nobody else pins
 	Put(r io.Reader, owner string) (digest string, n int64, err error)
 	Bytes() int64       // of all blobs
 	Trim(limit int64)   // removes blobs that nobody pins, the least recently used first

@@ -115,7 +115,7 @@ func (a *Agent) execMovable(ctx context.Context, cancel context.CancelFunc, e *p
 	go s.probeReader(over, cancel)
 	select {
 	case image := <-m.begin:
-		return m.run(owner, image)
+		return m.run(image)
 	case <-ctx.Done():
 		return 0, errors.New("the program was stopped")
 	}
@@ -192,7 +192,7 @@ func (m *movable) take(t proto.ExecType, p []byte) bool {
 }
 
 // run starts the program from its beginning or, if image is not empty, from an image.
-func (m *movable) run(owner, image string) (int, error) {
+func (m *movable) run(image string) (int, error) {
 	a := m.agent
 	dir, err := a.makeOwn(a.ownArea(), "x")
 	if err != nil {
@@ -202,7 +202,7 @@ func (m *movable) run(owner, image string) (int, error) {
 	m.dir = dir
 	m.report = a.reportFile(dir)
 	defer os.Remove(m.report)
-	c, snapshot, err := m.command(owner, dir, image)
+	c, snapshot, err := m.command(dir, image)
 	if snapshot != "" {
 		defer os.Remove(snapshot)
 	}
@@ -269,7 +269,7 @@ func (m *movable) makeDirs(dir string) error {
 }
 
 // command returns what starts the program, and the name of the snapshot from which it goes on.
-func (m *movable) command(owner, dir, image string) (c *command, snapshot string, err error) {
+func (m *movable) command(dir, image string) (c *command, snapshot string, err error) {
 	a := m.agent
 	if err := m.makeDirs(dir); err != nil {
 		return nil, "", err
@@ -286,7 +286,7 @@ func (m *movable) command(owner, dir, image string) (c *command, snapshot string
 		l.Memory = 0 // bee measures it
 	}
 	if image != "" {
-		if snapshot, err = m.unpack(owner, dir, image, l.Disk); err != nil {
+		if snapshot, err = m.unpack(dir, image, l.Disk); err != nil {
 			return nil, snapshot, err
 		}
 		files = append(files, snapshot)
@@ -303,10 +303,14 @@ func (m *movable) command(owner, dir, image string) (c *command, snapshot string
 	return &command{path: a.mover.bee, dir: dir, cwd: jobDir, env: os.Environ(), args: args, bounds: b, limits: l, control: true}, snapshot, nil
 }
 
-func (m *movable) unpack(owner, dir, image string, most uint64) (string, error) {
+// unpack returns the file of bee's part of an image. The hub keeps the image until the program
+// runs again, so this node does not.
+func (m *movable) unpack(dir, image string, most uint64) (string, error) {
 	a := m.agent
 	own := a.ownArea()
+	owner := "image of exec " + m.exec.ID
 	own.store.Pin(image, owner)
+	defer own.store.Discard(owner)
 	if _, err := a.fetchInto(m.ctx, own, image); err != nil {
 		return "", fmt.Errorf("the program's image was not received: %w", err)
 	}

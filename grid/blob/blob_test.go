@@ -127,6 +127,21 @@ func TestLimitSparesThePinned(t *testing.T) {
 	}
 }
 
+func TestDiscardSparesThePinned(t *testing.T) {
+	s := openStore(t, t.TempDir(), 100)
+	a := putText(t, s, strings.Repeat("a", 10), "owner")
+	b := putText(t, s, strings.Repeat("b", 10), "owner")
+	c := putText(t, s, strings.Repeat("c", 10), "")
+	s.Pin(a, "other")
+	s.Discard("owner")
+	if got := s.List(); !slices.Equal(got, []string{c, a}) || s.Has(b) || s.total != 20 {
+		t.Fatalf("%v, %d", got, s.total)
+	}
+	if s.Discard("other"); !slices.Equal(s.List(), []string{c}) {
+		t.Fatalf("%v", s.List())
+	}
+}
+
 func TestCrashLeavesNothingWrong(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, dir, 0)

@@ -282,6 +282,24 @@ func (s *Store) Unpin(owner string) {
 	}
 }
 
+// Discard removes all pins of an owner, and the blobs that nobody else pins: it needed them once.
+func (s *Store) Discard(owner string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for digest, owners := range s.pins {
+		if !owners[owner] {
+			continue
+		}
+		if delete(owners, owner); len(owners) > 0 {
+			continue
+		}
+		delete(s.pins, digest)
+		if e := s.blobs[digest]; e != nil {
+			s.remove(e)
+		}
+	}
+}
+
 // UnpinOne removes an owner's pin of one blob.
 func (s *Store) UnpinOne(digest, owner string) {
 	s.mu.Lock()

@@ -130,7 +130,7 @@ func (h *Hub) endJob(j *job) {
 	j.input.close()
 	j.held.close()
 	for owner := range j.images {
-		h.blobs.Unpin(owner)
+		h.blobs.Discard(owner)
 	}
 }
 
@@ -210,7 +210,7 @@ func (j *job) do(list []move.Action) {
 			j.held.close()
 			j.mark = 0
 		case move.Forget:
-			j.hub.blobs.Unpin(a.Image)
+			j.hub.blobs.Discard(a.Image)
 			delete(j.images, a.Image)
 		case move.Find:
 			j.find(a.Not)

@@ -28,7 +28,7 @@ type jobRig struct {
 }
 
 func newJobRig(t *testing.T, image string) *jobRig {
-	w := newWorld(t, func(c *Config) { c.BlobLimit = 1 }) // only what is pinned remains
+	w := newWorld(t, nil)
 	client, theirs := net.Pipe()
 	go io.Copy(io.Discard, theirs)
 	t.Cleanup(func() { client.Close() })

@@ -256,7 +256,7 @@ func (l *leg) abortImage() {
 	}
 	l.image.CloseWithError(errors.New("the image is not complete"))
 	if s := <-l.stored; s.err == nil {
-		l.job.hub.blobs.Unpin(s.owner)
+		l.job.hub.blobs.Discard(s.owner)
 	}
 	l.image = nil
 }
@@ -271,7 +271,7 @@ func (l *leg) takeSaved(p []byte) error {
 	s := <-l.stored
 	l.image = nil
 	if s.err == nil && s.digest != v.Digest {
-		j.hub.blobs.Unpin(s.owner)
+		j.hub.blobs.Discard(s.owner)
 		return errors.New("an image that changed on the way")
 	}
 	kept := false
@@ -286,7 +286,7 @@ func (l *leg) takeSaved(p []byte) error {
 		return j.machine.Saved(now, l.number, move.Serial(v.Serial), s.owner)
 	})
 	if !kept { // the program is over, or it was not stored
-		j.hub.blobs.Unpin(s.owner)
+		j.hub.blobs.Discard(s.owner)
 	}
 	return nil
 }

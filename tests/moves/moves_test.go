@@ -3,8 +3,10 @@
 package moves
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -34,6 +36,30 @@ func TestMoves(t *testing.T) {
 			t.Errorf("%s: exit code %d, %d bytes of output; %s", libc, code, len(j.out.String()), j.err.String())
 		}
 	}
+	s.await("the end of the images", func() bool {
+		programs, images := s.blobs()
+		return programs == 3*2 && images == 0
+	})
+}
+
+// blobs counts what the hub and both nodes store: programs, and all else.
+func (s *scene) blobs() (programs, others int) {
+	for _, of := range []string{"hub", "a", "b"} {
+		_ = filepath.WalkDir(s.path(of), func(path string, e fs.DirEntry, err error) error {
+			if err != nil || filepath.Base(filepath.Dir(path)) != "sha256" {
+				return nil // gone meanwhile
+			}
+			b, err := os.ReadFile(path)
+			switch {
+			case bytes.HasPrefix(b, []byte("\x7fELF")):
+				programs++
+			case err == nil:
+				others++
+			}
+			return nil
+		})
+	}
+	return programs, others
 }
 
 // Input that a program has not read moves with it.
@@ -48,6 +74,10 @@ func TestInput(t *testing.T) {
 	if code := j.end(); code != 0 || j.out.String() != input || !strings.Contains(j.err.String(), "40000 lines\n") {
 		t.Errorf("exit code %d, %d of %d bytes of output; %s", code, len(j.out.String()), len(input), j.err.String())
 	}
+	s.await("the end of the checkpoint", func() bool {
+		_, images := s.blobs()
+		return images == 0
+	})
 }
 
 // A program whose node is killed goes on from its last checkpoint elsewhere, and no line is
