@@ -372,6 +372,8 @@ static s64 stat_other(const struct win_handle *h, struct abi_stat *st)
 		st->mode = bee_stream_console(h->stream) ? WIN_S_IFCHR | 0620
 							 : WIN_S_IFIFO | 0600;
 		st->rdev = 0x8800; /* pts/0 */
+		if (h->pair)
+			st->mode = WIN_S_IFSOCK | 0777;
 		break;
 	default:
 		st->mode = WIN_S_IFCHR | 0666;

@@ -93,12 +93,30 @@ static int connect_failed(SOCKET s)
 	return select(0, NULL, NULL, &bad, &none) > 0;
 }
 
+/* As a socket of Linux: its end is readable, and both ends of it are POLLHUP.
+ */
+static u32 pair_events(struct win_handle *h, u32 events)
+{
+	u32 in = bee_stream_poll(h->stream, events);
+	u32 out = bee_stream_poll(h->out, events), e = 0;
+
+	if (out & WIN_POLLERR) {
+		out = WIN_POLLOUT | WIN_POLLWRNORM;
+		e = in & WIN_POLLHUP;
+	}
+	if (in & WIN_POLLHUP)
+		in = WIN_POLLIN | WIN_POLLRDNORM | WIN_POLLRDHUP;
+	return ((in | out) & events) | e;
+}
+
 static u32 plain_events(struct win_handle *h, u32 events)
 {
 	u32 always = WIN_POLLIN | WIN_POLLOUT | WIN_POLLRDNORM | WIN_POLLWRNORM;
 
 	if (!h)
 		return WIN_POLLNVAL;
+	if (h->pair)
+		return pair_events(h, events);
 	if (h->kind == WIN_STREAM)
 		return bee_stream_poll(h->stream, events) |
 		       (h->out ? bee_stream_poll(h->out, events) : 0);

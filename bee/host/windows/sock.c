@@ -396,10 +396,10 @@ s64 bee_sock(s32 handle, struct abi_sock_op *op)
 
 	if (!h)
 		return -LINUX_EBADF;
-	if (h->kind != WIN_SOCK)
+	if (h->kind != WIN_SOCK && !h->pair)
 		return -LINUX_ENOTSOCK;
 	held = bee_view_hold(op->buf);
-	n = sock_do(h, op);
+	n = h->pair ? bee_stream_sock(h, op) : sock_do(h, op);
 	bee_view_unhold(held);
 	return n;
 }

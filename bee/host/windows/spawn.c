@@ -106,6 +106,25 @@ static int is_passed(const struct win_spawn *e, s32 number)
 	return 0;
 }
 
+static int set_inherited(u64 handle, int inherited)
+{
+	return !handle ||
+	       SetHandleInformation((HANDLE)handle, HANDLE_FLAG_INHERIT,
+				    inherited ? HANDLE_FLAG_INHERIT : 0);
+}
+
+static int pass_pair(struct win_spawn *e, struct win_handle *h,
+		     struct win_passed *to)
+{
+	to->pair = 1;
+	to->handle = (u64)bee_stream_pass(h->stream, &to->console, &to->output);
+	to->out = (u64)bee_stream_pass(h->out, &to->console, &to->output);
+	if (!set_inherited(to->handle, 1) || !set_inherited(to->out, 1))
+		return -1;
+	e->passed++;
+	return 0;
+}
+
 /* Windows inherits no sockets: bee_spawn_sockets makes them. */
 static int pass_socket(struct win_spawn *e, s32 number)
 {
@@ -145,6 +164,8 @@ int bee_spawn_pass(struct win_spawn *e, s32 number)
 				  .flags = h->flags,
 				  .inherited = h->inherited,
 				  .gone = h->gone};
+	if (h->pair)
+		return pass_pair(e, h, to);
 	handle = handle_of(h, to);
 	if (!handle || handle == INVALID_HANDLE_VALUE || pass_locks(e, h, to) ||
 	    !SetHandleInformation(handle, HANDLE_FLAG_INHERIT,
@@ -161,7 +182,8 @@ void bee_spawn_error(struct win_spawn *e, s32 number)
 
 	for (i = 0; i < e->passed; i++)
 		if (e->list[i].number == number)
-			e->error = e->list[i].handle;
+			e->error = e->list[i].pair ? e->list[i].out
+						   : e->list[i].handle;
 }
 
 static void pass_all(struct win_spawn *e)
@@ -184,14 +206,11 @@ static void keep_all(const struct win_spawn *e)
 	u32 i;
 
 	for (i = 0; i < e->passed; i++) {
-		SetHandleInformation((HANDLE)e->list[i].handle,
-				     HANDLE_FLAG_INHERIT, 0);
-		if (e->list[i].lock_owner)
-			SetHandleInformation((HANDLE)e->list[i].lock_owner,
-					     HANDLE_FLAG_INHERIT, 0);
+		set_inherited(e->list[i].handle, 0);
+		set_inherited(e->list[i].out, 0);
+		set_inherited(e->list[i].lock_owner, 0);
 	}
-	if (e->locks)
-		SetHandleInformation((HANDLE)e->locks, HANDLE_FLAG_INHERIT, 0);
+	set_inherited(e->locks, 0);
 }
 
 /* The command line --------------------------------------------------------- */
@@ -335,6 +354,7 @@ s64 bee_spawn_start(struct win_start *s, HANDLE section, struct win_spawn *e,
 	bee_spawn_add(s, (HANDLE)e->locks);
 	for (i = 0; i < e->passed; i++) {
 		bee_spawn_add(s, (HANDLE)e->list[i].handle);
+		bee_spawn_add(s, (HANDLE)e->list[i].out);
 		bee_spawn_add(s, (HANDLE)e->list[i].lock_owner);
 	}
 	swprintf(text, 16, L"%d", pid);
@@ -421,6 +441,24 @@ s64 bee_exec(const struct abi_family_op *op, s32 pid)
 /* The new process -----------------------------------------------------------
  */
 
+static struct win_stream *pair_half(u64 handle, int output)
+{
+	struct win_stream *s = bee_stream_new((HANDLE)handle, 0, output);
+
+	set_inherited(handle, 0);
+	if (s && !handle)
+		bee_stream_shut(s);
+	return s;
+}
+
+static int take_pair(struct win_handle *h, const struct win_passed *from)
+{
+	h->pair = 1;
+	h->stream = pair_half(from->handle, 0);
+	h->out = pair_half(from->out, 1);
+	return h->stream && h->out ? 0 : ERROR_NOT_ENOUGH_MEMORY;
+}
+
 static int take_handle(const struct win_passed *from)
 {
 	struct win_handle *h = bee_handle_at(from->kind, from->number);
@@ -428,15 +466,16 @@ static int take_handle(const struct win_passed *from)
 
 	if (!h)
 		return ERROR_NOT_ENOUGH_MEMORY;
-	SetHandleInformation(handle, HANDLE_FLAG_INHERIT, 0);
 	h->flags = from->flags;
 	h->inherited = 1;
 	h->gone = from->gone;
 	h->lock_owner = (HANDLE)from->lock_owner;
 	h->lock_id = from->lock_id;
 	h->lock_held = from->lock_held;
-	if (h->lock_owner)
-		SetHandleInformation(h->lock_owner, HANDLE_FLAG_INHERIT, 0);
+	if (from->pair)
+		return take_pair(h, from);
+	set_inherited(from->handle, 0);
+	set_inherited(from->lock_owner, 0);
 	if (from->kind != WIN_STREAM) {
 		h->h = handle;
 		return 0;
@@ -512,7 +551,7 @@ int bee_exec_take(struct bee_options *o, char ***env, struct win_spawn **from)
 	if (!e->forked)
 		err = take_program(o, e, env);
 	if (e->locks) {
-		SetHandleInformation((HANDLE)e->locks, HANDLE_FLAG_INHERIT, 0);
+		set_inherited(e->locks, 0);
 		bee_filelock_inherit((HANDLE)e->locks);
 	}
 	for (i = 0; i < e->passed && !err; i++)

@@ -33,8 +33,10 @@ struct win_stream {
 	CONDITION_VARIABLE drained; /* `used` became 0, or an error occurred */
 	u32 wanted; /* input: the number of bytes to request next; 0: none */
 	u32 start, used;
-	s64 error; /* a negative errno that does not change any more */
+	s64 error;   /* a negative errno that does not change any more */
+	u32 cancels; /* reads that end_read ended */
 	u8 end, closing;
+	u8 shut; /* its handle is closed when the helper is done with it */
 	u8 data[BUFFER];
 };
 
@@ -57,7 +59,8 @@ static void destroy_stream(struct win_stream *s)
 			break;
 		}
 	ReleaseSRWLockExclusive(&list_lock);
-	CloseHandle(s->h);
+	if (s->h)
+		CloseHandle(s->h);
 	CloseHandle(s->thread);
 	if (s->event)
 		CloseHandle(s->event);
@@ -132,13 +135,22 @@ static void read_once(struct win_stream *s)
 		       : read_pipe(s, s->data, len);
 	AcquireSRWLockExclusive(&s->lock);
 	s->wanted = 0;
+	s->cancels += n == -LINUX_EINTR;
 	s->start = 0;
 	s->used = n > 0 ? (u32)n : 0;
-	s->end = !n;
+	s->end = !n || s->shut;
 	s->error = n < 0 && n != -LINUX_EINTR ? n : 0;
 	ReleaseSRWLockExclusive(&s->lock);
 	bee_thread_ring_all();
 	AcquireSRWLockExclusive(&s->lock);
+}
+
+/* The helper, which is the only one that uses the handle, has nothing to do. */
+static void handle_leave(struct win_stream *s)
+{
+	if (s->h)
+		CloseHandle(s->h);
+	s->h = NULL;
 }
 
 static DWORD WINAPI reader_thread(void *arg)
@@ -147,6 +159,10 @@ static DWORD WINAPI reader_thread(void *arg)
 
 	AcquireSRWLockExclusive(&s->lock);
 	while (!s->closing) {
+		if (s->shut) {
+			handle_leave(s);
+			s->wanted = 0;
+		}
 		if (s->wanted && !s->used)
 			read_once(s);
 		else
@@ -160,13 +176,13 @@ static DWORD WINAPI reader_thread(void *arg)
 /* On a terminal the end of input applies only to one line. */
 static void request_read(struct win_stream *s, u32 len)
 {
-	if (s->used || s->end || s->error || s->wanted)
+	if (s->used || s->end || s->error || s->wanted || s->shut)
 		return;
 	s->wanted = len < BUFFER && !s->event ? len : BUFFER;
 	WakeConditionVariable(&s->work);
 }
 
-s64 bee_stream_read(struct win_stream *s, void *buf, u64 len)
+static s64 take_bytes(struct win_stream *s, void *buf, u64 len, int peek)
 {
 	s64 n = -LINUX_EAGAIN;
 
@@ -178,8 +194,8 @@ s64 bee_stream_read(struct win_stream *s, void *buf, u64 len)
 	if (s->used) {
 		n = len < s->used ? (s64)len : s->used;
 		memcpy(buf, s->data + s->start, n);
-		s->start += (u32)n;
-		s->used -= (u32)n;
+		s->start += peek ? 0 : (u32)n;
+		s->used -= peek ? 0 : (u32)n;
 		if (s->event)
 			request_read(s, BUFFER);
 	} else if (s->error || s->end) {
@@ -191,6 +207,16 @@ s64 bee_stream_read(struct win_stream *s, void *buf, u64 len)
 	}
 	ReleaseSRWLockExclusive(&s->lock);
 	return n;
+}
+
+s64 bee_stream_read(struct win_stream *s, void *buf, u64 len)
+{
+	return take_bytes(s, buf, len, 0);
+}
+
+s64 bee_stream_peek(struct win_stream *s, void *buf, u64 len)
+{
+	return take_bytes(s, buf, len, 1);
 }
 
 /* Output ----------------------------------------------------------------- */
@@ -246,6 +272,8 @@ static DWORD WINAPI writer_thread(void *arg)
 
 	AcquireSRWLockExclusive(&s->lock);
 	while (!s->closing || s->used) {
+		if (s->shut && !s->used)
+			handle_leave(s);
 		if (s->used)
 			write_once(s);
 		else
@@ -304,8 +332,8 @@ s64 bee_stream_write(struct win_stream *s, const void *buf, u64 len)
 		drain_others(s, ORDER_MS);
 	AcquireSRWLockExclusive(&s->lock);
 	room = BUFFER - s->used;
-	if (s->error)
-		n = s->error;
+	if (s->error || s->shut)
+		n = s->error ? s->error : -LINUX_EPIPE;
 	else if (!room || (len <= ATOMIC && room < len))
 		n = -LINUX_EAGAIN;
 	else
@@ -328,7 +356,7 @@ u32 bee_stream_poll(struct win_stream *s, u32 events)
 
 	AcquireSRWLockExclusive(&s->lock);
 	if (s->output) {
-		if (s->error)
+		if (s->error || s->shut)
 			now = WIN_POLLERR;
 		else if (BUFFER - s->used >= ATOMIC)
 			now = WIN_POLLOUT | WIN_POLLWRNORM;
@@ -351,7 +379,7 @@ s64 bee_stream_available(struct win_stream *s)
 
 	AcquireSRWLockExclusive(&s->lock);
 	n = s->output ? 0 : s->used;
-	if (!s->output && !s->console && !s->wanted)
+	if (!s->output && !s->console && !s->wanted && s->h)
 		PeekNamedPipe(s->h, NULL, 0, NULL, &more, NULL);
 	ReleaseSRWLockExclusive(&s->lock);
 	return n + more;
@@ -454,26 +482,26 @@ int bee_stream_pair(HANDLE h, struct win_stream **in, struct win_stream **out)
 #define PASS_MS 2000
 #define CANCEL_TRIES 100
 
-/* Ends a read that waits, so that the next bytes are the new process's. */
-static void cancel_read(struct win_stream *s)
+/* Ends a read that waits; another thread may begin the next one at once. 0: it
+ * did not end, or it has read bytes. */
+static int end_read(struct win_stream *s)
 {
-	u32 i;
+	u32 i, before = s->cancels;
 
-	for (i = 0; i < CANCEL_TRIES && s->wanted && !s->used; i++) {
+	for (i = 0;
+	     i < CANCEL_TRIES && s->wanted && !s->used && s->cancels == before;
+	     i++) {
 		CancelSynchronousIo(s->thread);
 		ReleaseSRWLockExclusive(&s->lock);
 		Sleep(1);
 		AcquireSRWLockExclusive(&s->lock);
 	}
-	if (s->used || s->wanted)
-		bee_os_message("bytes that the program has read ahead from a "
-			       "stream are not passed to the program that it "
-			       "starts");
+	return !s->used && (!s->wanted || s->cancels != before);
 }
 
 HANDLE bee_stream_pass(struct win_stream *s, u32 *console, u32 *output)
 {
-	if (s->event)
+	if (s->event || s->shut)
 		return NULL;
 	*console = (u32)s->console;
 	*output = (u32)s->output;
@@ -482,41 +510,104 @@ HANDLE bee_stream_pass(struct win_stream *s, u32 *console, u32 *output)
 		return s->h;
 	}
 	AcquireSRWLockExclusive(&s->lock);
-	cancel_read(s);
+	if (!end_read(s))
+		bee_os_message("bytes that the program has read ahead from a "
+			       "stream are not passed to the program that it "
+			       "starts");
 	ReleaseSRWLockExclusive(&s->lock);
 	return s->h;
 }
 
-static s64 pipe_end(HANDLE h, int output, s32 *number)
+/* An end: its input, its output, or both. */
+static s64 pipe_end(HANDLE in, HANDLE out, s32 *number)
 {
 	struct win_handle *e = bee_handle_new(WIN_STREAM, number);
+	struct win_stream *s[2] = {NULL, NULL};
 
-	if (e)
-		e->stream = stream_new(h, NULL, 0, output);
-	if (e && e->stream)
+	if (e && in)
+		s[0] = stream_new(in, NULL, 0, 0);
+	if (e && out)
+		s[1] = stream_new(out, NULL, 0, 1);
+	if (e && !in == !s[0] && !out == !s[1]) {
+		e->stream = s[0] ? s[0] : s[1];
+		e->out = in && out ? s[1] : NULL;
+		e->pair = in && out;
 		return 0;
+	}
 	if (e)
 		bee_handle_free(*number);
-	CloseHandle(h);
+	s[0] ? bee_stream_close(s[0]) : handle_close(in);
+	s[1] ? bee_stream_close(s[1]) : handle_close(out);
 	return -LINUX_ENFILE;
 }
 
+#define AF_UNIX_STREAM 1
+
+/* A socket pair is two pipes, so that each process may close its end while
+ * bytes are on their way, which a connection loses. */
 s64 bee_stream_pipe(s32 handle[2], u32 type)
 {
-	HANDLE in, out;
+	HANDLE in[2], out[2] = {NULL, NULL};
+	s64 err = 0;
 
-	if (type)
+	if (type > AF_UNIX_STREAM)
 		return -LINUX_EOPNOTSUPP;
-	if (!CreatePipe(&in, &out, NULL, BUFFER))
+	if (!CreatePipe(&in[0], &out[1], NULL, BUFFER))
 		return bee_win_last();
-	if (pipe_end(in, 0, &handle[0])) {
-		CloseHandle(out);
-		return -LINUX_ENFILE;
+	in[1] = NULL;
+	if (type && !CreatePipe(&in[1], &out[0], NULL, BUFFER)) {
+		err = bee_win_last();
+		CloseHandle(in[0]);
+		CloseHandle(out[1]);
+		return err;
 	}
-	if (!pipe_end(out, 1, &handle[1]))
+	err = pipe_end(in[0], out[0], &handle[0]);
+	if (err) {
+		handle_close(in[1]);
+		CloseHandle(out[1]);
+		return err;
+	}
+	err = pipe_end(in[1], out[1], &handle[1]);
+	if (err)
+		bee_file_close(handle[0]);
+	return err;
+}
+
+/* Socket pairs ------------------------------------------------------------- */
+
+#define MSG_PEEK_LINUX 0x2
+
+s64 bee_stream_sock(struct win_handle *h, struct abi_sock_op *op)
+{
+	switch (op->verb) {
+	case ABI_SOCK_SEND:
+		return bee_stream_write(h->out, op->buf, op->len);
+	case ABI_SOCK_RECV:
+		return op->flags & MSG_PEEK_LINUX
+			       ? bee_stream_peek(h->stream, op->buf, op->len)
+			       : bee_stream_read(h->stream, op->buf, op->len);
+	case ABI_SOCK_SHUTDOWN:
+		if (op->value != 1)
+			bee_stream_shut(h->stream);
+		if (op->value != 0)
+			bee_stream_shut(h->out);
 		return 0;
-	bee_file_close(handle[0]);
-	return -LINUX_ENFILE;
+	default:
+		return -LINUX_EINVAL;
+	}
+}
+
+void bee_stream_shut(struct win_stream *s)
+{
+	AcquireSRWLockExclusive(&s->lock);
+	s->shut = 1;
+	if (!s->output) {
+		(void)end_read(s);
+		s->end = 1;
+	}
+	WakeConditionVariable(&s->work);
+	ReleaseSRWLockExclusive(&s->lock);
+	bee_thread_ring_all();
 }
 
 /* The helper writes the last byte, and then frees the stream. */
@@ -524,7 +615,7 @@ void bee_stream_close(struct win_stream *s)
 {
 	AcquireSRWLockExclusive(&s->lock);
 	s->closing = 1;
-	if (!s->output && s->wanted)
+	if (!s->output && s->wanted && s->h)
 		s->event ? CancelIoEx(s->h, &s->pending)
 			 : CancelSynchronousIo(s->thread);
 	WakeConditionVariable(&s->work);

@@ -199,6 +199,7 @@ struct win_handle {
 	SOCKET s;
 	struct win_stream *stream;
 	struct win_stream *out; /* the other direction, if there are two */
+	u32 pair; /* STREAM: an end of a socket pair, which is two pipes */
 	struct win_dir *dir;
 	struct win_file_id lock_file; /* valid if lock_known is set */
 	u32 lock_known;
@@ -234,6 +235,11 @@ struct win_stream *bee_stream_new(HANDLE h, int console, int output);
  */
 int bee_stream_pair(HANDLE h, struct win_stream **in, struct win_stream **out);
 s64 bee_stream_read(struct win_stream *s, void *buf, u64 len);
+/* The same, but the bytes are read again. */
+s64 bee_stream_peek(struct win_stream *s, void *buf, u64 len);
+/* This process uses the stream no more: the other end gets EOF or EPIPE when
+ * no other process has this one. h NULL in bee_stream_new is such a stream. */
+void bee_stream_shut(struct win_stream *s);
 s64 bee_stream_write(struct win_stream *s, const void *buf, u64 len);
 u32 bee_stream_poll(struct win_stream *s, u32 events);
 s64 bee_stream_available(struct win_stream *s);
@@ -246,8 +252,9 @@ void bee_stream_close(struct win_stream *s);
  * cancelled. Bytes that were read already stay here, which is reported.
  */
 HANDLE bee_stream_pass(struct win_stream *s, u32 *console, u32 *output);
-/* The ends of a new pipe: host->pipe. */
+/* The ends of a new pipe, or of a pair of them: host->pipe. */
 s64 bee_stream_pipe(s32 handle[2], u32 type);
+s64 bee_stream_sock(struct win_handle *h, struct abi_sock_op *op);
 void bee_stream_flush_all(void); /* called before the process ends */
 
 /* Files: file.c, dir.c, path.c, root.c ----------------------------------- */
