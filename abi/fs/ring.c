@@ -354,6 +354,8 @@ s64 abi_ring_move(struct abi_proc *p, u32 ring, s32 handle)
 	s64 n = 0;
 
 	abi_lock(p, &r->lock);
+	if (!r->readers || r->broken)
+		r->len = 0;
 	io.len = r->len < first ? r->len : first;
 	if (io.len)
 		n = p->host->file_write(handle, &io);
@@ -366,6 +368,15 @@ s64 abi_ring_move(struct abi_proc *p, u32 ring, s32 handle)
 		r->moved = 1;
 	abi_unlock(p, &r->lock);
 	return n < 0 ? n : r->moved ? 0 : -LINUX_EIO;
+}
+
+void abi_ring_keep(struct abi_proc *p, u32 ring)
+{
+	struct abi_ring *r = abi_ring_at(p, ring);
+
+	abi_lock(p, &r->lock);
+	r->moved = 0;
+	abi_unlock(p, &r->lock);
 }
 
 void abi_ring_free(struct abi_proc *p, u32 ring)

@@ -45,10 +45,13 @@ u64 abi_ring_available(struct abi_proc *p, const struct abi_desc *d);
  */
 s64 abi_ring_resize(struct abi_proc *p, u32 ring, u64 bytes);
 /*
- * Writes the bytes to a pipe of the host, which has room for them and replaces
- * the ring: calls that use the ring start again. 0, or an error.
+ * Writes the bytes to a pipe or socket of the host, which has room for them and
+ * replaces the ring: calls that use the ring start again. If nobody can read
+ * them, they are dropped. 0, or an error.
  */
 s64 abi_ring_move(struct abi_proc *p, u32 ring, s32 handle);
+/* Undoes that: the ring is used again, with its bytes. */
+void abi_ring_keep(struct abi_proc *p, u32 ring);
 /* Shuts down socketpair ends: SHUT_RD 0, SHUT_WR 1, SHUT_RDWR 2. */
 s64 abi_ring_shutdown(struct abi_proc *p, struct abi_desc *d, u32 how);
 

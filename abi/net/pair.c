@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Owns the ends of socketpair(2): two rings, one for each direction. */
+/* Owns the ends of socketpair(2): two rings, one for each direction; and those
+ * that other processes share (pair.h). */
 #include "pair.h"
 #include "sock.h"
 #include "abi/fs/desc.h"
@@ -8,8 +9,10 @@
 #include "base/errno.h"
 #include "abi/include/mem.h"
 #include "abi/mm/span.h"
+#include "abi/poll/wait.h"
 #include "abi/proc/call.h"
 #include "abi/state/proc.h"
+#include "abi/thread/lock.h"
 #include "abi/uapi/linux.h"
 
 static u32 pair_ready(struct abi_proc *p, struct abi_desc *d, u64 *due)
@@ -84,13 +87,14 @@ s64 abi_pair_option(struct abi_sock_op *op)
 	return op->level == ABI_SOL_SOCKET ? 0 : -LINUX_ENOTSUP;
 }
 
-static s64 pair_call(struct abi_call *c, struct abi_desc *d,
-		     struct abi_sock_op *op)
+/* What does not depend on where the bytes are. */
+static s64 answer_call(struct abi_sock_op *op)
 {
 	switch (op->verb) {
 	case ABI_SOCK_NAME:
 	case ABI_SOCK_PEER:
 		op->addr[0] = ABI_AF_UNIX;
+		op->addr[1] = 0;
 		op->addrlen = 2;
 		return 0;
 	case ABI_SOCK_CONNECT:
@@ -98,11 +102,17 @@ static s64 pair_call(struct abi_call *c, struct abi_desc *d,
 	case ABI_SOCK_SETOPT:
 	case ABI_SOCK_GETOPT:
 		return abi_pair_option(op);
-	case ABI_SOCK_SHUTDOWN:
-		return abi_ring_shutdown(c->p, d, (u32)op->value);
 	default:
 		return -LINUX_EINVAL;
 	}
+}
+
+static s64 pair_call(struct abi_call *c, struct abi_desc *d,
+		     struct abi_sock_op *op)
+{
+	if (op->verb == ABI_SOCK_SHUTDOWN)
+		return abi_ring_shutdown(c->p, d, (u32)op->value);
+	return answer_call(op);
 }
 
 const struct abi_desc_ops abi_pair_ops = {
@@ -140,6 +150,103 @@ s64 abi_pair_new(struct abi_proc *p, u32 flags, struct abi_desc *pair[2])
 			abi_desc_put(p, pair[i]);
 	}
 	return -LINUX_ENFILE;
+}
+
+/* Shared pairs ------------------------------------------------------------- */
+
+int abi_pair_is_shared(const struct abi_proc *p, const struct abi_desc *d)
+{
+	return d->kind == ABI_DESC_SOCK && d->domain == ABI_AF_UNIX &&
+	       !abi_pair_hosts(p);
+}
+
+s64 abi_pair_call(struct abi_proc *p, struct abi_desc *d,
+		  struct abi_sock_op *op)
+{
+	s64 n;
+
+	if (op->verb == ABI_SOCK_SEND && op->addrlen)
+		return -LINUX_EISCONN;
+	if (op->verb != ABI_SOCK_SEND && op->verb != ABI_SOCK_RECV &&
+	    op->verb != ABI_SOCK_SHUTDOWN)
+		return answer_call(op);
+	n = p->host->sock(d->handle, op);
+	op->addrlen = 0;
+	return n;
+}
+
+/* A direction that was shut down remains so: `end` is its writer's. */
+static void keep_shutdown(struct abi_proc *p, u32 ring, const s32 end[2])
+{
+	struct abi_ring *r = abi_ring_at(p, ring);
+	struct abi_sock_op op = {.verb = ABI_SOCK_SHUTDOWN, .value = 0};
+	u32 eof, broken;
+
+	abi_lock(p, &r->lock);
+	eof = r->eof;
+	broken = r->broken;
+	abi_unlock(p, &r->lock);
+	if (broken)
+		p->host->sock(end[1], &op);
+	op.value = 1;
+	if (eof)
+		p->host->sock(end[0], &op);
+}
+
+/* The ends become those of the host, as in pipe.c: handle[0] reads what was in
+ * ring `in`. */
+static void change_ends(struct abi_proc *p, u32 in, u32 out,
+			const s32 handle[2])
+{
+	struct abi_desc *d;
+	u32 i, found[2] = {0, 0};
+
+	abi_lock(p, &p->fds.lock);
+	for (i = 0; i < p->fds.high; i++) {
+		d = &p->fds.desc[i];
+		if (d->kind != ABI_DESC_PAIR || !d->refs ||
+		    (d->in != in && d->in != out))
+			continue;
+		d->handle = handle[d->in != in];
+		found[d->in != in] = 1;
+		d->in = d->out = 0;
+		__atomic_store_n(&d->kind, ABI_DESC_SOCK, __ATOMIC_SEQ_CST);
+	}
+	abi_unlock(p, &p->fds.lock);
+	for (i = 0; i < 2; i++)
+		if (!found[i])
+			p->host->file_close(handle[i]);
+}
+
+s64 abi_pair_share(struct abi_proc *p, struct abi_desc *d)
+{
+	u32 ring[2] = {d->in, d->out}, i;
+	s32 handle[2];
+	s64 error;
+
+	if (d->kind != ABI_DESC_PAIR)
+		return 0;
+	error = p->host->pipe(handle, ABI_SOCK_STREAM);
+	if (error)
+		return error;
+	error = abi_ring_move(p, ring[0], handle[1]);
+	if (!error) {
+		error = abi_ring_move(p, ring[1], handle[0]);
+		if (error)
+			abi_ring_keep(p, ring[0]);
+	}
+	if (error) {
+		p->host->file_close(handle[0]);
+		p->host->file_close(handle[1]);
+		return error;
+	}
+	keep_shutdown(p, ring[0], (s32[2]){handle[1], handle[0]});
+	keep_shutdown(p, ring[1], handle);
+	change_ends(p, ring[0], ring[1], handle);
+	for (i = 0; i < 2; i++)
+		abi_event_signal(p, &abi_ring_at(p, ring[i])->event,
+				 ABI_EDGE_IN | ABI_EDGE_OUT);
+	return 0;
 }
 
 int abi_pair_hosts(const struct abi_proc *p)

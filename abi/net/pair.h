@@ -21,4 +21,16 @@ s64 abi_pair_new(struct abi_proc *p, u32 flags, struct abi_desc *pair[2]);
 /* Whether the host makes sockets of AF_UNIX. */
 int abi_pair_hosts(const struct abi_proc *p);
 
+/*
+ * On a host that spawns processes, pairs are shared with them by being
+ * connections of the host, which has no AF_UNIX; abi answers for that family.
+ * abi_pair_share makes a pair of abi one of these and does nothing to other
+ * descriptions. 0, or an error, and then nothing has changed.
+ */
+s64 abi_pair_share(struct abi_proc *p, struct abi_desc *d);
+int abi_pair_is_shared(const struct abi_proc *p, const struct abi_desc *d);
+/* All calls on one of them. */
+s64 abi_pair_call(struct abi_proc *p, struct abi_desc *d,
+		  struct abi_sock_op *op);
+
 #endif

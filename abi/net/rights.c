@@ -5,6 +5,7 @@
  * passed, and are refused with a message. No state.
  */
 #include "rights.h"
+#include "pair.h"
 #include "sock.h"
 #include "abi/fs/desc.h"
 #include "abi/fs/fd.h"
@@ -32,11 +33,11 @@ static u64 space_of(u64 len)
 	return (len + 7) & ~7ull;
 }
 
-/* Only an AF_UNIX socket of the host can have another process at its other
- * end. */
-static int passes_rights(const struct abi_desc *d)
+/* Only an AF_UNIX socket of the host can pass them. */
+static int passes_rights(const struct abi_proc *p, const struct abi_desc *d)
 {
-	return d->domain == ABI_AF_UNIX && abi_desc_ops(d)->handle;
+	return d->domain == ABI_AF_UNIX && abi_desc_ops(d)->handle &&
+	       !abi_pair_is_shared(p, d);
 }
 
 static s64 refuse_control(struct abi_call *c)
@@ -109,7 +110,7 @@ s64 abi_rights_take(struct abi_call *c, struct abi_desc *d,
 	to->rights.count = 0;
 	if (!h->control || !h->controllen)
 		return 0;
-	if (!passes_rights(d))
+	if (!passes_rights(c->p, d))
 		return refuse_control(c);
 	if (h->controllen > CONTROL_MAX)
 		return -LINUX_ENOBUFS;
@@ -132,11 +133,12 @@ void abi_rights_put(struct abi_call *c, struct abi_rights_held *held)
 
 /* Receiving --------------------------------------------------------------- */
 
-u32 abi_rights_room(const struct abi_desc *d, const struct abi_msghdr *h)
+u32 abi_rights_room(const struct abi_proc *p, const struct abi_desc *d,
+		    const struct abi_msghdr *h)
 {
 	u64 n;
 
-	if (!passes_rights(d) || !h->control ||
+	if (!passes_rights(p, d) || !h->control ||
 	    h->controllen < sizeof(struct control) + sizeof(u32))
 		return 0;
 	n = (h->controllen - sizeof(struct control)) / sizeof(u32);

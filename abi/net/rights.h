@@ -8,6 +8,7 @@
 struct abi_call;
 struct abi_desc;
 struct abi_msghdr;
+struct abi_proc;
 
 /* The files of a message, with references until abi_rights_put. */
 struct abi_rights_held {
@@ -25,7 +26,8 @@ s64 abi_rights_take(struct abi_call *c, struct abi_desc *d,
 void abi_rights_put(struct abi_call *c, struct abi_rights_held *held);
 
 /* How many files a message received on `d` may contain. */
-u32 abi_rights_room(const struct abi_desc *d, const struct abi_msghdr *h);
+u32 abi_rights_room(const struct abi_proc *p, const struct abi_desc *d,
+		    const struct abi_msghdr *h);
 /*
  * Assigns numbers to the received files and writes them as control data; files
  * for which there is no room are closed. Sets h->controllen, and MSG_CTRUNC in

@@ -187,6 +187,14 @@ static s64 host_pair(struct abi_call *c, u32 flags, u32 type,
 	return -LINUX_ENFILE;
 }
 
+/* A program that has started another one will pass on the next pair too. */
+static int shares_pairs(const struct abi_proc *p)
+{
+	return abi_pair_hosts(p) ||
+	       (p->info.spawns &&
+		__atomic_load_n(&p->forked, __ATOMIC_RELAXED));
+}
+
 s64 abi_sys_socketpair(struct abi_call *c)
 {
 	u32 type = (u32)c->a[1] & ABI_SOCK_TYPE_MASK;
@@ -203,7 +211,7 @@ s64 abi_sys_socketpair(struct abi_call *c)
 	if (type != ABI_SOCK_STREAM &&
 	    (!abi_pair_hosts(c->p) || !is_known_type(ABI_AF_UNIX, type)))
 		return refuse_type(c);
-	error = abi_pair_hosts(c->p)
+	error = shares_pairs(c->p)
 			? host_pair(c, flags, type, pair)
 			: abi_pair_new(c->p, flags & ABI_O_NONBLOCK, pair);
 	if (error)

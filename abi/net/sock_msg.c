@@ -7,6 +7,7 @@
  * during a wait.
  */
 #include "sock.h"
+#include "pair.h"
 #include "rights.h"
 #include "unix.h"
 #include "abi/fs/desc.h"
@@ -122,7 +123,11 @@ static s64 send_all(struct abi_call *c, struct abi_sock_transfer *t)
 	return done ? done : n;
 }
 
-/* For sockets that are not the host's. */
+static int has_oob(struct abi_call *c, const struct abi_desc *d)
+{
+	return abi_desc_ops(d)->handle && !abi_pair_is_shared(c->p, d);
+}
+
 static s64 refuse_oob(struct abi_call *c, s64 error)
 {
 	abi_log_once(c->p, &c->p->fds.said_oob,
@@ -136,7 +141,7 @@ static s64 send_transfer(struct abi_call *c, struct abi_sock_transfer *t)
 {
 	s64 n;
 
-	if (t->flags & ABI_MSG_OOB && !abi_desc_ops(t->d)->handle)
+	if (t->flags & ABI_MSG_OOB && !has_oob(c, t->d))
 		return refuse_oob(c, -LINUX_ENOTSUP);
 	t->op.verb = ABI_SOCK_SEND;
 	t->op.flags = (t->flags & ~(u32)OWN_FLAGS) | ABI_MSG_NOSIGNAL;
@@ -224,7 +229,7 @@ static s64 receive_all(struct abi_call *c, struct abi_sock_transfer *t)
 
 static s64 receive_transfer(struct abi_call *c, struct abi_sock_transfer *t)
 {
-	if (t->flags & ABI_MSG_OOB && !abi_desc_ops(t->d)->handle)
+	if (t->flags & ABI_MSG_OOB && !has_oob(c, t->d))
 		return refuse_oob(c, -LINUX_EINVAL);
 	t->op.verb = ABI_SOCK_RECV;
 	t->op.flags = t->flags & ~(u32)OWN_FLAGS;
@@ -256,6 +261,8 @@ static s64 sock_write(struct abi_call *c, struct abi_desc *d,
 static s64 sock_call(struct abi_call *c, struct abi_desc *d,
 		     struct abi_sock_op *op)
 {
+	if (abi_pair_is_shared(c->p, d))
+		return abi_pair_call(c->p, d, op);
 	if (d->domain == ABI_AF_UNIX)
 		return abi_unix_call(c, d, op);
 	return c->p->host->sock(d->handle, op);
@@ -390,7 +397,7 @@ static s64 receive_message(struct abi_call *c, struct abi_desc *d, u64 gaddr,
 	if (!is_stream(d))
 		t.flags |= ABI_MSG_TRUNC;
 	rights.count = 0;
-	rights.room = abi_rights_room(d, &h);
+	rights.room = abi_rights_room(c->p, d, &h);
 	if (rights.room)
 		t.op.rights = &rights;
 	n = receive_transfer(c, &t);

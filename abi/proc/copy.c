@@ -9,6 +9,7 @@
 #include "abi/fs/ops.h"
 #include "abi/fs/pipe.h"
 #include "abi/include/fork.h"
+#include "abi/net/pair.h"
 #include "abi/state/proc.h"
 #include "abi/thread/lock.h"
 #include "base/errno.h"
@@ -27,7 +28,7 @@ static struct abi_desc *desc_at(struct abi_proc *p, u32 i)
 	return d;
 }
 
-/* All pipes become the host's. */
+/* All pipes and socket pairs become the host's. */
 static s64 share_pipes(struct abi_proc *p)
 {
 	u32 i, high = __atomic_load_n(&p->fds.high, __ATOMIC_RELAXED);
@@ -39,6 +40,8 @@ static s64 share_pipes(struct abi_proc *p)
 		if (!d)
 			continue;
 		error = abi_pipe_share(p, d);
+		if (!error)
+			error = abi_pair_share(p, d);
 		abi_desc_put(p, d);
 	}
 	return error;
@@ -101,11 +104,8 @@ static s64 check_descs(struct abi_proc *p)
 		d = &p->fds.desc[i];
 		if (!d->refs)
 			continue;
-		if (d->kind == ABI_DESC_PIPE)
+		if (d->kind == ABI_DESC_PIPE || d->kind == ABI_DESC_PAIR)
 			return 1;
-		if (d->kind == ABI_DESC_PAIR)
-			return abi_refuse(p, ABI_REFUSE_FORK_PAIR,
-					  -LINUX_ENOSYS);
 	}
 	return 0;
 }

@@ -53,7 +53,7 @@ const char *abi_syscall_limit(const struct abi_host *host, u32 nr)
 		return host->splice ? 0 : "returns EINVAL";
 	case ABI_NR_fork:
 		if (host->thread_self)
-			return "not with socket pairs or shared memory";
+			return "not with some shared memory";
 		return host->family ? 0 : "returns ENOSYS";
 	case ABI_NR_vfork:
 	case ABI_NR_execve:

@@ -60,9 +60,6 @@ static const char *const sentences[ABI_REFUSALS] = {
 	[ABI_REFUSE_VFORK_CHILD] =
 		"fork or vfork refused (EAGAIN): a child of vfork starts no "
 		"process on this host before it executes a program",
-	[ABI_REFUSE_FORK_PAIR] =
-		"fork refused (ENOSYS): a socket pair is open, which this host "
-		"cannot share with a child; use a pipe or posix_spawn",
 	[ABI_REFUSE_FORK_SHARED] =
 		"fork refused (ENOSYS): memory of MAP_SHARED without a file "
 		"was mapped at a fixed address, without access or to execute, "
@@ -71,9 +68,9 @@ static const char *const sentences[ABI_REFUSALS] = {
 		"a signal to itself refused (EPERM): a child of vfork has only "
 		"the default actions before it executes a program",
 	[ABI_REFUSE_PASS] =
-		"a descriptor is closed in the program that is started: socket "
-		"pairs, eventfd, timers, signalfd and epoll are not passed on "
-		"by this host",
+		"a descriptor is closed in the program that is started: "
+		"sockets of AF_UNIX, eventfd, timers, signalfd and epoll are "
+		"not passed on by this host",
 };
 
 s64 abi_refuse(struct abi_proc *p, enum abi_refusal what, s64 error)

@@ -17,6 +17,7 @@
 #include "abi/fs/procfs.h"
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
+#include "abi/net/pair.h"
 #include "abi/signal/signal.h"
 #include "abi/thread/lock.h"
 #include "abi/thread/thread.h"
@@ -257,7 +258,9 @@ static int is_passed(struct writer *w, struct abi_desc *d)
 		return 1;
 	if (!w->error)
 		w->error = abi_pipe_share(p, d);
-	if (d->kind == ABI_DESC_PAIR || d->kind == ABI_DESC_UNIX ||
+	if (!w->error)
+		w->error = abi_pair_share(p, d);
+	if (d->kind == ABI_DESC_UNIX ||
 	    (abi_vfork_is(p) &&
 	     (d->kind == ABI_DESC_EVENT || d->kind == ABI_DESC_TIMER ||
 	      d->kind == ABI_DESC_SIGNAL))) {

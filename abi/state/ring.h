@@ -15,7 +15,7 @@ struct abi_ring {
 	u32 used;
 	u32 readers, writers; /* descriptions that have an end */
 	u32 eof, broken; /* after shutdown: no more writes, no more reads */
-	u32 moved; /* a pipe of the host has the bytes; never used again */
+	u32 moved;	 /* the host has the bytes; never used again */
 	u32 start, len;
 	u32 size; /* capacity: a power of two pages */
 	struct abi_unnamed unnamed;

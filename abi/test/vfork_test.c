@@ -18,9 +18,19 @@ static u32 thread_self(void)
 	return self;
 }
 
+static s64 pipe_error; /* what host_pipe answers */
+
 static s64 host_pipe(s32 handle[2], u32 type)
 {
-	return type || pipe2(handle, O_NONBLOCK | O_CLOEXEC) ? -EINVAL : 0;
+	if (pipe_error)
+		return pipe_error;
+	if (type)
+		return socketpair(AF_UNIX,
+				  (int)type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0,
+				  handle)
+			       ? -errno
+			       : 0;
+	return pipe2(handle, O_NONBLOCK | O_CLOEXEC) ? -errno : 0;
 }
 
 static s64 take_state(const struct abi_family_op *op)
@@ -194,18 +204,12 @@ static u32 is_refused(const char *what)
 
 static void test_refused(void)
 {
-	s32 *fd = GUEST(0x3000);
 	s64 addr;
 
-	tap_ok(!CALL(socketpair, 1, 1, 0, page + 0x3000) &&
-		       is_refused("a socket pair is open"),
-	       "fork with a socket pair is refused by name, and nothing is "
-	       "copied");
-	CALL(close, (u64)fd[0]);
-	CALL(close, (u64)fd[1]);
 	addr = CALL(mmap, 0, 4096, 3, 0x21, -1ull, 0);
 	tap_ok(addr > 0 && is_refused("MAP_SHARED without a file"),
-	       "and with memory that processes would share");
+	       "fork with memory that processes would share is refused by "
+	       "name, and nothing is copied");
 	CALL(munmap, (u64)addr, 4096);
 	CALL(vfork);
 	tap_ok(CALL(vfork) == -LINUX_EAGAIN && CALL(fork) == -LINUX_EAGAIN &&
@@ -271,6 +275,69 @@ static void test_copy(void)
 	*set = ~0ull;
 	p->signals.pending = 0;
 	CALL(rt_sigprocmask, 1, page + 0x100, 0, 8);
+	CALL(close_range, 0, ~0u, 0);
+	p->forked = 0;
+}
+
+/* A message with a descriptor; the vector is one byte. */
+static s64 send_descriptor(s32 fd)
+{
+	struct abi_msghdr *h = GUEST(0x200);
+	u64 *vector = GUEST(0x280), *control = GUEST(0x2c0);
+
+	*h = (struct abi_msghdr){.iov = page + 0x280,
+				 .iovlen = 1,
+				 .control = page + 0x2c0,
+				 .controllen = 24};
+	vector[0] = page;
+	vector[1] = 1;
+	control[0] = 20;
+	control[1] = 1 | 1ull << 32; /* SOL_SOCKET, SCM_RIGHTS */
+	control[2] = (u64)fd;
+	return CALL(sendmsg, (u64)fd, page + 0x200, 0);
+}
+
+static void test_pairs(void)
+{
+	s32 *fd = GUEST(0x3000), one, two;
+
+	p->forked = 0;
+	CALL(socketpair, 1, 1, 0, page + 0x3000);
+	one = fd[0], two = fd[1];
+	CALL(write, (u64)one, io_str(0, "ask"), 3);
+	CALL(write, (u64)two, io_str(0, "answer"), 6);
+	pipe_error = -LINUX_ENFILE;
+	tap_ok(CALL(fork) == -LINUX_ENFILE && !copied &&
+		       CALL(shutdown, (u64)one, 1) == 0,
+	       "fork fails if the host has no pair");
+	pipe_error = 0;
+	tap_ok(CALL(fork) == CHILD && p->fds.desc[0].kind == ABI_DESC_SOCK &&
+		       passed[0] == p->fds.desc[0].handle &&
+		       passed[1] == p->fds.desc[1].handle,
+	       "socket pairs are the host's before the copy");
+	tap_ok(CALL(read, (u64)one, page, 20) == 6 &&
+		       !memcmp(GUEST(0), "answer", 6) &&
+		       CALL(read, (u64)two, page, 20) == 3 &&
+		       !memcmp(GUEST(0), "ask", 3) &&
+		       CALL(read, (u64)two, page, 20) == 0,
+	       "and keep their bytes in both directions, and their ends");
+	fake.logs = 0;
+	tap_ok(send_descriptor(two) == -LINUX_EINVAL && fake.logs == 1 &&
+		       CALL(sendto, (u64)two, page, 1, 1, 0, 0) ==
+			       -LINUX_ENOTSUP,
+	       "they pass no descriptors, and no data out of band");
+	*(u32 *)GUEST(0x100) = 20;
+	tap_ok(CALL(getpeername, (u64)two, page, page + 0x100) == 0 &&
+		       *(u16 *)GUEST(0) == 1 && *(u32 *)GUEST(0x100) == 2 &&
+		       CALL(listen, (u64)two, 1) == -LINUX_EINVAL &&
+		       CALL(connect, (u64)two, page, 2) < 0,
+	       "their other calls are those of AF_UNIX");
+	free(copied);
+	copied = NULL;
+	CALL(close_range, 0, ~0u, 0);
+	CALL(socketpair, 1, 1, 0, page + 0x3000);
+	tap_ok(p->fds.desc[p->fds.slot[0].desc - 1].kind == ABI_DESC_SOCK,
+	       "later ones are the host's from the start");
 	CALL(close_range, 0, ~0u, 0);
 	p->forked = 0;
 }
@@ -374,6 +441,7 @@ int main(void)
 	test_ends();
 	test_refused();
 	test_copy();
+	test_pairs();
 	test_start();
 	test_pipes();
 	test_waiting();
