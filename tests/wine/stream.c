@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bee/host/windows/spawn.h"
 #include "bee/host/windows/win.h"
 
 static LONG opened, taken; /* handles, blocks of memory */
@@ -92,6 +93,14 @@ s64 bee_file_close(s32 handle)
 {
 	(void)handle;
 	return 0;
+}
+
+void bee_spawn_lock(void)
+{
+}
+
+void bee_spawn_unlock(void)
+{
 }
 
 void bee_os_message(const char *line)

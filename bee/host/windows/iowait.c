@@ -104,6 +104,8 @@ static u32 pair_events(struct win_handle *h, u32 events)
 		out = WIN_POLLOUT | WIN_POLLWRNORM;
 		e = in & WIN_POLLHUP;
 	}
+	if (in & WIN_POLLHUP && bee_stream_closed(h->stream))
+		e = WIN_POLLHUP;
 	if (in & WIN_POLLHUP)
 		in = WIN_POLLIN | WIN_POLLRDNORM | WIN_POLLRDHUP;
 	return ((in | out) & events) | e;

@@ -1,66 +1,128 @@
 // SPDX-License-Identifier: MIT
-/* Pipes and socket pairs that bee makes. No state. */
+/*
+ * Pipes and socket pairs that bee makes, for this process and for those that
+ * inherit them. A socket pair is two pipes, so that each process may close its
+ * end while bytes are on their way, which a connection loses. No state.
+ */
 #include "win.h"
+#include <wchar.h>
 
-static void handle_close(HANDLE h)
+/* The handles of an end; NULL: it has none. */
+struct pipe_end {
+	HANDLE in, out;
+	/* Of socket pairs: set when `in`, the other end's writer, or `out` is
+	 * shut down. */
+	HANDLE shut[3];
+};
+
+static void close_end(struct pipe_end *e)
 {
-	if (h)
-		CloseHandle(h);
+	HANDLE all[] = {e->in, e->out, e->shut[0], e->shut[1], e->shut[2]};
+	u32 i;
+
+	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		if (all[i])
+			CloseHandle(all[i]);
 }
 
-/* An end: its input, its output, or both. */
-static s64 pipe_end(HANDLE in, HANDLE out, s32 *number)
+/* The reader's handle is overlapped: it may be asked how many bytes there are
+ * while another thread or process waits for them. */
+static s64 make_pipe(HANDLE *in, HANDLE *out)
 {
-	struct win_handle *e = bee_handle_new(WIN_STREAM, number);
-	struct win_stream *s[2] = {NULL, NULL};
+	static LONG made;
+	LARGE_INTEGER now;
+	WCHAR name[64];
 
-	if (e && in)
-		s[0] = bee_stream_new(in, 0, 0);
-	if (e && out)
-		s[1] = bee_stream_new(out, 0, 1);
-	if (e && !in == !s[0] && !out == !s[1]) {
-		e->stream = s[0] ? s[0] : s[1];
-		e->out = in && out ? s[1] : NULL;
-		e->pair = in && out;
+	QueryPerformanceCounter(&now);
+	swprintf(name, 64, L"\\\\.\\pipe\\bee-%lx-%llx-%lx",
+		 GetCurrentProcessId(), now.QuadPart,
+		 InterlockedIncrement(&made));
+	*in = CreateNamedPipeW(
+		name,
+		PIPE_ACCESS_INBOUND | FILE_FLAG_OVERLAPPED |
+			FILE_FLAG_FIRST_PIPE_INSTANCE,
+		PIPE_TYPE_BYTE | PIPE_WAIT | PIPE_REJECT_REMOTE_CLIENTS, 1,
+		WIN_STREAM_BUFFER, WIN_STREAM_BUFFER, 0, NULL);
+	if (*in == INVALID_HANDLE_VALUE) {
+		*in = NULL;
+		return bee_win_last();
+	}
+	*out = CreateFileW(name, GENERIC_WRITE, 0, NULL, OPEN_EXISTING, 0,
+			   NULL);
+	if (*out != INVALID_HANDLE_VALUE)
+		return 0;
+	*out = NULL;
+	return bee_win_last();
+}
+
+static s64 make_way(struct pipe_end *reader, struct pipe_end *writer, u32 pair)
+{
+	HANDLE self = GetCurrentProcess();
+	s64 error = make_pipe(&reader->in, &writer->out);
+
+	if (error || !pair)
+		return error;
+	reader->shut[0] = CreateEventW(NULL, TRUE, FALSE, NULL);
+	reader->shut[1] = CreateEventW(NULL, TRUE, FALSE, NULL);
+	return reader->shut[0] && reader->shut[1] &&
+			       DuplicateHandle(self, reader->shut[1], self,
+					       &writer->shut[2], 0, FALSE,
+					       DUPLICATE_SAME_ACCESS)
+		       ? 0
+		       : -LINUX_ENOMEM;
+}
+
+/* Takes over all handles, also if it fails. */
+static s64 open_end(struct pipe_end *e, u32 pair, s32 *number)
+{
+	struct win_handle *h = bee_handle_new(WIN_STREAM, number);
+	struct win_stream *in = NULL, *out = NULL;
+	HANDLE shut_out[2] = {NULL, e->shut[2]};
+	int good = h != NULL;
+
+	if (e->in)
+		good &= (in = bee_stream_own(e->in, 0, e->shut)) != NULL;
+	if (e->out)
+		good &= (out = bee_stream_own(e->out, 1, shut_out)) != NULL;
+	*e = (struct pipe_end){0};
+	if (good) {
+		h->stream = in ? in : out;
+		h->out = in ? out : NULL;
+		h->pair = pair;
 		return 0;
 	}
-	if (e)
+	if (in)
+		bee_stream_close(in);
+	if (out)
+		bee_stream_close(out);
+	if (h)
 		bee_handle_free(*number);
-	s[0] ? bee_stream_close(s[0]) : handle_close(in);
-	s[1] ? bee_stream_close(s[1]) : handle_close(out);
 	return -LINUX_ENFILE;
 }
 
-#define AF_UNIX_STREAM 1
+#define SOCK_STREAM_LINUX 1
 
-/* A socket pair is two pipes, so that each process may close its end while
- * bytes are on their way, which a connection loses. */
 s64 bee_stream_pipe(s32 handle[2], u32 type)
 {
-	HANDLE in[2], out[2] = {NULL, NULL};
-	s64 err = 0;
+	struct pipe_end end[2] = {{0}, {0}};
+	u32 pair = type == SOCK_STREAM_LINUX;
+	s64 error;
 
-	if (type > AF_UNIX_STREAM)
+	if (type && !pair)
 		return -LINUX_EOPNOTSUPP;
-	if (!CreatePipe(&in[0], &out[1], NULL, WIN_STREAM_BUFFER))
-		return bee_win_last();
-	in[1] = NULL;
-	if (type && !CreatePipe(&in[1], &out[0], NULL, WIN_STREAM_BUFFER)) {
-		err = bee_win_last();
-		CloseHandle(in[0]);
-		CloseHandle(out[1]);
-		return err;
+	error = make_way(&end[0], &end[1], pair);
+	if (!error && pair)
+		error = make_way(&end[1], &end[0], pair);
+	if (!error)
+		error = open_end(&end[0], pair, &handle[0]);
+	if (!error) {
+		error = open_end(&end[1], pair, &handle[1]);
+		if (error)
+			bee_file_close(handle[0]);
 	}
-	err = pipe_end(in[0], out[0], &handle[0]);
-	if (err) {
-		handle_close(in[1]);
-		CloseHandle(out[1]);
-		return err;
-	}
-	err = pipe_end(in[1], out[1], &handle[1]);
-	if (err)
-		bee_file_close(handle[0]);
-	return err;
+	close_end(&end[0]);
+	close_end(&end[1]);
+	return error;
 }
 
 #define MSG_PEEK_LINUX 0x2

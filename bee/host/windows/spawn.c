@@ -74,7 +74,7 @@ static HANDLE handle_of(struct win_handle *h, struct win_passed *to)
 	if (h->kind != WIN_STREAM)
 		return h->h;
 	return h->out ? NULL
-		      : bee_stream_pass(h->stream, &to->console, &to->output);
+		      : bee_stream_pass(h->stream, to);
 }
 
 /* The open file's locks are the new process's too. */
@@ -113,13 +113,23 @@ static int set_inherited(u64 handle, int inherited)
 				    inherited ? HANDLE_FLAG_INHERIT : 0);
 }
 
+static int inherit_pipe(const struct win_passed *of, int inherited)
+{
+	return set_inherited(of->handle, inherited) &&
+	       set_inherited(of->out, inherited) &&
+	       set_inherited(of->shut[0], inherited) &&
+	       set_inherited(of->shut[1], inherited) &&
+	       set_inherited(of->shut[2], inherited);
+}
+
 static int pass_pair(struct win_spawn *e, struct win_handle *h,
 		     struct win_passed *to)
 {
 	to->pair = 1;
-	to->handle = (u64)bee_stream_pass(h->stream, &to->console, &to->output);
-	to->out = (u64)bee_stream_pass(h->out, &to->console, &to->output);
-	if (!set_inherited(to->handle, 1) || !set_inherited(to->out, 1))
+	to->handle = (u64)bee_stream_pass(h->stream, to);
+	to->out = (u64)bee_stream_pass(h->out, to);
+	to->output = 0;
+	if (!inherit_pipe(to, 1))
 		return -1;
 	e->passed++;
 	return 0;
@@ -206,8 +216,7 @@ static void keep_all(const struct win_spawn *e)
 	u32 i;
 
 	for (i = 0; i < e->passed; i++) {
-		set_inherited(e->list[i].handle, 0);
-		set_inherited(e->list[i].out, 0);
+		inherit_pipe(&e->list[i], 0);
 		set_inherited(e->list[i].lock_owner, 0);
 	}
 	set_inherited(e->locks, 0);
@@ -355,6 +364,9 @@ s64 bee_spawn_start(struct win_start *s, HANDLE section, struct win_spawn *e,
 	for (i = 0; i < e->passed; i++) {
 		bee_spawn_add(s, (HANDLE)e->list[i].handle);
 		bee_spawn_add(s, (HANDLE)e->list[i].out);
+		bee_spawn_add(s, (HANDLE)e->list[i].shut[0]);
+		bee_spawn_add(s, (HANDLE)e->list[i].shut[1]);
+		bee_spawn_add(s, (HANDLE)e->list[i].shut[2]);
 		bee_spawn_add(s, (HANDLE)e->list[i].lock_owner);
 	}
 	swprintf(text, 16, L"%d", pid);
@@ -441,22 +453,17 @@ s64 bee_exec(const struct abi_family_op *op, s32 pid)
 /* The new process -----------------------------------------------------------
  */
 
-static struct win_stream *pair_half(u64 handle, int output)
+static int take_pipe(struct win_handle *h, const struct win_passed *from)
 {
-	struct win_stream *s = bee_stream_new((HANDLE)handle, 0, output);
+	HANDLE in[2] = {(HANDLE)from->shut[0], (HANDLE)from->shut[1]};
+	HANDLE out[2] = {NULL, (HANDLE)from->shut[2]};
 
-	set_inherited(handle, 0);
-	if (s && !handle)
-		bee_stream_shut(s);
-	return s;
-}
-
-static int take_pair(struct win_handle *h, const struct win_passed *from)
-{
-	h->pair = 1;
-	h->stream = pair_half(from->handle, 0);
-	h->out = pair_half(from->out, 1);
-	return h->stream && h->out ? 0 : ERROR_NOT_ENOUGH_MEMORY;
+	inherit_pipe(from, 0);
+	h->pair = from->pair;
+	if (from->pair)
+		h->out = bee_stream_own((HANDLE)from->out, 1, out);
+	h->stream = bee_stream_own((HANDLE)from->handle, (int)from->output, in);
+	return h->stream && (h->out || !h->pair) ? 0 : ERROR_NOT_ENOUGH_MEMORY;
 }
 
 static int take_handle(const struct win_passed *from)
@@ -472,8 +479,8 @@ static int take_handle(const struct win_passed *from)
 	h->lock_owner = (HANDLE)from->lock_owner;
 	h->lock_id = from->lock_id;
 	h->lock_held = from->lock_held;
-	if (from->pair)
-		return take_pair(h, from);
+	if (from->own)
+		return take_pipe(h, from);
 	set_inherited(from->handle, 0);
 	set_inherited(from->lock_owner, 0);
 	if (from->kind != WIN_STREAM) {

@@ -17,8 +17,10 @@ struct win_passed {
 	s32 number; /* in the table of both processes */
 	u32 kind, flags, inherited, console, output, gone;
 	u32 lock_held;
+	u32 own;  /* a pipe that bee made, or */
 	u32 pair; /* `handle` is its input and `out` its output; 0: shut */
 	u64 handle, out;
+	u64 shut[3]; /* of struct pipe_end, pipe.c */
 	u64 lock_owner, lock_id;
 };
 
@@ -50,7 +52,7 @@ struct win_spawn {
 };
 
 struct win_start {
-	HANDLE list[4 * WIN_PASSED]; /* what it inherits */
+	HANDLE list[7 * WIN_PASSED]; /* what it inherits */
 	u32 count;
 	STARTUPINFOEXW si;
 	PROCESS_INFORMATION info;

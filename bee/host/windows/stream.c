@@ -9,12 +9,17 @@
  * for the next program. A writer first waits briefly for the other streams to
  * drain, so that lines on standard output and error keep their order.
  *
+ * Pipes that bee made are shared by processes, so nothing is read ahead there:
+ * the helper only waits for bytes, with a read of none, and the handle is
+ * overlapped, so that this holds up no other process.
+ *
  * A two-way pipe is two streams whose handles are overlapped; its reader reads
  * ahead, because nothing else reads there.
  *
  * stream->lock guards everything in a stream; `list_lock` guards the list of
  * all streams and comes first.
  */
+#include "spawn.h"
 #include "win.h"
 #include "abi/include/name.h"
 
@@ -26,8 +31,13 @@ struct win_stream {
 	struct win_stream *next;
 	HANDLE h, thread;
 	HANDLE event; /* event of an overlapped handle, or NULL */
+	HANDLE taken; /* the same for reads of guest threads, if it is own */
 	OVERLAPPED pending;
-	int console, output;
+	int console, output, own; /* own: a pipe that bee made */
+	/* Of socket pairs: set when a process has shut down the reader or the
+	 * writer, for all processes. The other end has both too. */
+	HANDLE shut_event[2];
+	HANDLE wait; /* for one of them */
 	SRWLOCK lock;
 	CONDITION_VARIABLE work;    /* the helper waits for this */
 	CONDITION_VARIABLE drained; /* `used` became 0, or an error occurred */
@@ -48,6 +58,12 @@ static void wait_for_work(struct win_stream *s)
 	SleepConditionVariableSRW(&s->work, &s->lock, INFINITE, 0);
 }
 
+static void handle_close(HANDLE h)
+{
+	if (h)
+		CloseHandle(h);
+}
+
 static void destroy_stream(struct win_stream *s)
 {
 	struct win_stream **p;
@@ -59,11 +75,14 @@ static void destroy_stream(struct win_stream *s)
 			break;
 		}
 	ReleaseSRWLockExclusive(&list_lock);
-	if (s->h)
-		CloseHandle(s->h);
+	if (s->wait)
+		UnregisterWaitEx(s->wait, INVALID_HANDLE_VALUE);
+	handle_close(s->shut_event[0]);
+	handle_close(s->shut_event[1]);
+	handle_close(s->h);
 	CloseHandle(s->thread);
-	if (s->event)
-		CloseHandle(s->event);
+	handle_close(s->event);
+	handle_close(s->taken);
 	bee_os_free(s, sizeof(*s));
 }
 
@@ -125,6 +144,26 @@ static s64 read_pipe(struct win_stream *s, u8 *buf, u32 len)
 	return n;
 }
 
+/* Waits for bytes or the end, which own_peek tells. The read begins with the
+ * lock held, so that who has it can cancel. */
+static void await_bytes(struct win_stream *s)
+{
+	BOOL ok;
+	DWORD n;
+
+	s->pending = (OVERLAPPED){.hEvent = s->event};
+	ok = ReadFile(s->h, s->data, 0, &n, &s->pending) ||
+	     GetLastError() != ERROR_IO_PENDING;
+	ReleaseSRWLockExclusive(&s->lock);
+	if (!ok)
+		GetOverlappedResult(s->h, &s->pending, &n, TRUE);
+	AcquireSRWLockExclusive(&s->lock);
+	s->wanted = 0;
+	ReleaseSRWLockExclusive(&s->lock);
+	bee_thread_ring_all();
+	AcquireSRWLockExclusive(&s->lock);
+}
+
 static void read_once(struct win_stream *s)
 {
 	u32 len = s->wanted;
@@ -138,19 +177,26 @@ static void read_once(struct win_stream *s)
 	s->cancels += n == -LINUX_EINTR;
 	s->start = 0;
 	s->used = n > 0 ? (u32)n : 0;
-	s->end = !n || s->shut;
+	s->end = !n;
 	s->error = n < 0 && n != -LINUX_EINTR ? n : 0;
 	ReleaseSRWLockExclusive(&s->lock);
 	bee_thread_ring_all();
 	AcquireSRWLockExclusive(&s->lock);
 }
 
-/* The helper, which is the only one that uses the handle, has nothing to do. */
+/* The helper has nothing to do. No process inherits the handle meanwhile. */
 static void handle_leave(struct win_stream *s)
 {
-	if (s->h)
-		CloseHandle(s->h);
+	HANDLE h = s->h;
+
+	if (!h)
+		return;
 	s->h = NULL;
+	ReleaseSRWLockExclusive(&s->lock);
+	bee_spawn_lock();
+	CloseHandle(h);
+	bee_spawn_unlock();
+	AcquireSRWLockExclusive(&s->lock);
 }
 
 static DWORD WINAPI reader_thread(void *arg)
@@ -159,11 +205,13 @@ static DWORD WINAPI reader_thread(void *arg)
 
 	AcquireSRWLockExclusive(&s->lock);
 	while (!s->closing) {
-		if (s->shut) {
+		if (s->shut)
 			handle_leave(s);
+		if (s->shut)
 			s->wanted = 0;
-		}
-		if (s->wanted && !s->used)
+		if (s->wanted && s->own)
+			await_bytes(s);
+		else if (s->wanted && !s->used)
 			read_once(s);
 		else
 			wait_for_work(s);
@@ -182,6 +230,56 @@ static void request_read(struct win_stream *s, u32 len)
 	WakeConditionVariable(&s->work);
 }
 
+/* How many bytes there are in a pipe of bee, of which up to `len` are copied to
+ * the buffer. At its end `end` is set. */
+static u32 own_peek(struct win_stream *s, u32 len)
+{
+	DWORD n, more = 0;
+
+	if (s->end || s->error || s->shut)
+		return 0;
+	if (PeekNamedPipe(s->h, len ? s->data : NULL, len, &n, &more, NULL))
+		return more;
+	if (GetLastError() == ERROR_BROKEN_PIPE)
+		s->end = 1;
+	else
+		s->error = bee_win_last();
+	return 0;
+}
+
+/* Fills the buffer with up to `len` bytes, unless another process takes them
+ * first. */
+static u32 own_fill(struct win_stream *s, u32 len)
+{
+	OVERLAPPED o = {.hEvent = s->taken};
+	DWORD n = 0;
+
+	if (ReadFile(s->h, s->data, len, &n, &o))
+		return n;
+	if (GetLastError() != ERROR_IO_PENDING)
+		return 0;
+	CancelIoEx(s->h, &o);
+	return GetOverlappedResult(s->h, &o, &n, TRUE) ? n : 0;
+}
+
+static s64 own_take(struct win_stream *s, void *buf, u64 len, int peek)
+{
+	u32 most = len < BUFFER ? (u32)len : BUFFER;
+	u32 n = own_peek(s, peek ? most : 0);
+
+	if (n > most)
+		n = most;
+	if (n && !peek)
+		n = own_fill(s, n);
+	if (n)
+		memcpy(buf, s->data, n);
+	else if (s->end || s->error)
+		return s->error;
+	else
+		request_read(s, 1);
+	return n ? (s64)n : -LINUX_EAGAIN;
+}
+
 static s64 take_bytes(struct win_stream *s, void *buf, u64 len, int peek)
 {
 	s64 n = -LINUX_EAGAIN;
@@ -191,7 +289,9 @@ static s64 take_bytes(struct win_stream *s, void *buf, u64 len, int peek)
 	if (!len)
 		return 0;
 	AcquireSRWLockExclusive(&s->lock);
-	if (s->used) {
+	if (s->own) {
+		n = own_take(s, buf, len, peek);
+	} else if (s->used) {
 		n = len < s->used ? (s64)len : s->used;
 		memcpy(buf, s->data + s->start, n);
 		s->start += peek ? 0 : (u32)n;
@@ -300,7 +400,7 @@ static void drain_others(const struct win_stream *but, DWORD ms)
 
 	AcquireSRWLockShared(&list_lock);
 	for (s = streams; s; s = s->next)
-		if (s->output && s != but && !(but && s->event))
+		if (s->output && s != but && !(but && (s->event || s->own)))
 			drain_stream(s, ms);
 	ReleaseSRWLockShared(&list_lock);
 }
@@ -324,13 +424,15 @@ static void put_bytes(struct win_stream *s, const u8 *p, u32 n)
 s64 bee_stream_write(struct win_stream *s, const void *buf, u64 len)
 {
 	u32 room;
+	int full;
 	s64 n;
 
 	if (!s->output)
 		return -LINUX_EBADF;
-	if (!s->event)
+	if (!s->event && !s->own)
 		drain_others(s, ORDER_MS);
 	AcquireSRWLockExclusive(&s->lock);
+	full = s->used != 0;
 	room = BUFFER - s->used;
 	if (s->error || s->shut)
 		n = s->error ? s->error : -LINUX_EPIPE;
@@ -341,6 +443,9 @@ s64 bee_stream_write(struct win_stream *s, const void *buf, u64 len)
 	if (n > 0)
 		put_bytes(s, buf, (u32)n);
 	ReleaseSRWLockExclusive(&s->lock);
+	/* Whoever learns of this write in another way finds the bytes. */
+	if (n > 0 && s->own && !full)
+		drain_stream(s, ORDER_MS);
 	return n;
 }
 
@@ -361,11 +466,13 @@ u32 bee_stream_poll(struct win_stream *s, u32 events)
 		else if (BUFFER - s->used >= ATOMIC)
 			now = WIN_POLLOUT | WIN_POLLWRNORM;
 	} else {
+		if (s->own && own_peek(s, 0))
+			now = WIN_POLLIN | WIN_POLLRDNORM;
 		if (s->used || s->error || s->end)
 			now = WIN_POLLIN | WIN_POLLRDNORM;
 		if (s->end && !s->used && !s->console)
 			now = WIN_POLLHUP;
-		if (events & (WIN_POLLIN | WIN_POLLRDNORM))
+		if (s->own ? !now : events & (WIN_POLLIN | WIN_POLLRDNORM))
 			request_read(s, ATOMIC);
 	}
 	ReleaseSRWLockExclusive(&s->lock);
@@ -379,7 +486,9 @@ s64 bee_stream_available(struct win_stream *s)
 
 	AcquireSRWLockExclusive(&s->lock);
 	n = s->output ? 0 : s->used;
-	if (!s->output && !s->console && !s->wanted && s->h)
+	if (s->own && !s->output)
+		more = own_peek(s, 0);
+	else if (!s->output && !s->console && !s->wanted && s->h)
 		PeekNamedPipe(s->h, NULL, 0, NULL, &more, NULL);
 	ReleaseSRWLockExclusive(&s->lock);
 	return n + more;
@@ -445,12 +554,6 @@ struct win_stream *bee_stream_new(HANDLE h, int console, int output)
 	return stream_new(h, NULL, console, output);
 }
 
-static void handle_close(HANDLE h)
-{
-	if (h)
-		CloseHandle(h);
-}
-
 /* Takes ownership of h, also if it fails; then it closes all that it opened. */
 int bee_stream_pair(HANDLE h, struct win_stream **in, struct win_stream **out)
 {
@@ -499,38 +602,99 @@ static int end_read(struct win_stream *s)
 	return !s->used && (!s->wanted || s->cancels != before);
 }
 
-HANDLE bee_stream_pass(struct win_stream *s, u32 *console, u32 *output)
+HANDLE bee_stream_pass(struct win_stream *s, struct win_passed *to)
 {
-	if (s->event || s->shut)
+	HANDLE h;
+
+	if (s->event && !s->own)
 		return NULL;
-	*console = (u32)s->console;
-	*output = (u32)s->output;
-	if (s->output) {
+	if (s->output)
 		drain_stream(s, PASS_MS);
-		return s->h;
-	}
 	AcquireSRWLockExclusive(&s->lock);
-	if (!end_read(s))
+	if (!s->output && !s->own && !end_read(s))
 		bee_os_message("bytes that the program has read ahead from a "
 			       "stream are not passed to the program that it "
 			       "starts");
+	h = s->shut ? NULL : s->h;
 	ReleaseSRWLockExclusive(&s->lock);
-	return s->h;
+	if (s->output) {
+		to->shut[2] = (u64)s->shut_event[1];
+	} else {
+		to->shut[0] = (u64)s->shut_event[0];
+		to->shut[1] = (u64)s->shut_event[1];
+	}
+	to->console = (u32)s->console;
+	to->output = (u32)s->output;
+	to->own = (u32)s->own;
+	return h;
 }
 
-/* Socket pairs ------------------------------------------------------------- */
+/* Pipes and socket pairs of bee -------------------------------------------- */
 
-void bee_stream_shut(struct win_stream *s)
+static void shut_here(struct win_stream *s)
 {
 	AcquireSRWLockExclusive(&s->lock);
 	s->shut = 1;
 	if (!s->output) {
-		(void)end_read(s);
 		s->end = 1;
+		if (s->h && s->wanted)
+			CancelIoEx(s->h, &s->pending);
 	}
 	WakeConditionVariable(&s->work);
 	ReleaseSRWLockExclusive(&s->lock);
 	bee_thread_ring_all();
+}
+
+static void CALLBACK shut_elsewhere(void *arg, BOOLEAN late)
+{
+	(void)late;
+	shut_here(arg);
+}
+
+void bee_stream_shut(struct win_stream *s)
+{
+	if (s->shut_event[s->output])
+		SetEvent(s->shut_event[s->output]);
+	shut_here(s);
+}
+
+int bee_stream_closed(struct win_stream *s)
+{
+	return s->end && !s->shut && s->shut_event[1] &&
+	       WaitForSingleObject(s->shut_event[1], 0) == WAIT_TIMEOUT;
+}
+
+struct win_stream *bee_stream_own(HANDLE h, int output, const HANDLE shut[2])
+{
+	HANDLE event = output ? NULL : CreateEventW(NULL, TRUE, FALSE, NULL);
+	HANDLE read = output ? NULL : CreateEventW(NULL, TRUE, FALSE, NULL);
+	struct win_stream *s = stream_new(NULL, event, 0, output);
+
+	if (!s) {
+		handle_close(event);
+		handle_close(read);
+		handle_close(h);
+		handle_close(shut[0]);
+		handle_close(shut[1]);
+		return NULL;
+	}
+	AcquireSRWLockExclusive(&s->lock);
+	s->h = h;
+	s->own = 1;
+	s->taken = read;
+	s->shut_event[0] = shut[0];
+	s->shut_event[1] = shut[1];
+	ReleaseSRWLockExclusive(&s->lock);
+	if (!h)
+		shut_here(s);
+	if ((!output && (!event || !read)) ||
+	    (shut[output] && !RegisterWaitForSingleObject(
+				     &s->wait, shut[output], shut_elsewhere, s,
+				     INFINITE, WT_EXECUTEONLYONCE))) {
+		bee_stream_close(s);
+		return NULL;
+	}
+	return s;
 }
 
 /* The helper writes the last byte, and then frees the stream. */

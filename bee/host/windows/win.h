@@ -237,9 +237,6 @@ int bee_stream_pair(HANDLE h, struct win_stream **in, struct win_stream **out);
 s64 bee_stream_read(struct win_stream *s, void *buf, u64 len);
 /* The same, but the bytes are read again. */
 s64 bee_stream_peek(struct win_stream *s, void *buf, u64 len);
-/* This process uses the stream no more: the other end gets EOF or EPIPE when
- * no other process has this one. h NULL in bee_stream_new is such a stream. */
-void bee_stream_shut(struct win_stream *s);
 s64 bee_stream_write(struct win_stream *s, const void *buf, u64 len);
 u32 bee_stream_poll(struct win_stream *s, u32 events);
 s64 bee_stream_available(struct win_stream *s);
@@ -248,14 +245,28 @@ int bee_stream_console(const struct win_stream *s);
 void bee_stream_close(struct win_stream *s);
 /*
  * For a process that is to inherit the stream: its handle, or NULL if it cannot
- * be passed. Output is written first, for some seconds; a read that waits is
- * cancelled. Bytes that were read already stay here, which is reported.
+ * be passed or was shut down. Output is written first, for some seconds; a read
+ * that waits is cancelled. Bytes that were read already stay here, which is
+ * reported; of pipes that bee made nothing is read ahead.
  */
-HANDLE bee_stream_pass(struct win_stream *s, u32 *console, u32 *output);
-/* The ends of a new pipe, or of a pair of them: host->pipe. */
+struct win_passed;
+HANDLE bee_stream_pass(struct win_stream *s, struct win_passed *to);
+void bee_stream_flush_all(void); /* called before the process ends */
+
+/*
+ * An end of a pipe that bee made; processes that inherit it share the bytes and
+ * the shutdowns. Takes ownership of all handles. `h` is NULL if it was shut
+ * down already. shut[0] is set when the reader is shut down, shut[1] when the
+ * writer is; NULL: it cannot be. Returns NULL if there is no memory.
+ */
+struct win_stream *bee_stream_own(HANDLE h, int output, const HANDLE shut[2]);
+/* No process uses this end any more: the other one gets EOF or EPIPE. */
+void bee_stream_shut(struct win_stream *s);
+/* Of input that has ended: it was closed, not only shut down. */
+int bee_stream_closed(struct win_stream *s);
+/* pipe.c: the ends of a new pipe, or of a pair of them: host->pipe. */
 s64 bee_stream_pipe(s32 handle[2], u32 type);
 s64 bee_stream_sock(struct win_handle *h, struct abi_sock_op *op);
-void bee_stream_flush_all(void); /* called before the process ends */
 
 /* Files: file.c, dir.c, path.c, root.c ----------------------------------- */
 
