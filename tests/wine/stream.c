@@ -18,6 +18,7 @@ static int step, refused;  /* of this run; the step that fails */
 
 static int is_refused(void)
 {
+	SetLastError(ERROR_NOT_ENOUGH_MEMORY);
 	return ++step == refused;
 }
 
@@ -52,6 +53,35 @@ static BOOL test_duplicate(HANDLE from, HANDLE h, HANDLE to, HANDLE *copy,
 	       count_handle(*copy);
 }
 
+static HANDLE count_file(HANDLE h)
+{
+	return h == INVALID_HANDLE_VALUE ? h : count_handle(h);
+}
+
+static HANDLE test_pipe(const WCHAR *name, DWORD mode, DWORD type, DWORD most,
+			DWORD out, DWORD in, DWORD ms, SECURITY_ATTRIBUTES *s)
+{
+	return is_refused() ? INVALID_HANDLE_VALUE
+			    : count_file(CreateNamedPipeW(
+				      name, mode, type, most, out, in, ms, s));
+}
+
+static HANDLE test_file(const WCHAR *name, DWORD access, DWORD share,
+			SECURITY_ATTRIBUTES *s, DWORD how, DWORD flags,
+			HANDLE like)
+{
+	return is_refused() ? INVALID_HANDLE_VALUE
+			    : count_file(CreateFileW(name, access, share, s,
+						     how, flags, like));
+}
+
+static BOOL test_wait(HANDLE *wait, HANDLE h, WAITORTIMERCALLBACK run,
+		      void *arg, ULONG ms, ULONG flags)
+{
+	return !is_refused() &&
+	       RegisterWaitForSingleObject(wait, h, run, arg, ms, flags);
+}
+
 static BOOL test_close(HANDLE h)
 {
 	InterlockedDecrement(&opened);
@@ -74,24 +104,30 @@ void bee_os_free(void *p, u64 len)
 	free(p);
 }
 
-/* What stream.c needs of the rest of bee. */
-static struct win_handle pipe_handle;
+/* What stream.c and pipe.c need of the rest of bee. */
+static struct win_handle ends[2];
 
 struct win_handle *bee_handle_new(u32 kind, s32 *number)
 {
-	pipe_handle.kind = kind;
-	*number = 0;
-	return &pipe_handle;
+	*number = ends[0].kind ? 1 : 0;
+	if (is_refused())
+		return NULL;
+	ends[*number].kind = kind;
+	return &ends[*number];
 }
 
 void bee_handle_free(s32 number)
 {
-	(void)number;
+	ends[number] = (struct win_handle){0};
 }
 
-s64 bee_file_close(s32 handle)
+s64 bee_file_close(s32 number)
 {
-	(void)handle;
+	if (ends[number].stream)
+		bee_stream_close(ends[number].stream);
+	if (ends[number].out)
+		bee_stream_close(ends[number].out);
+	bee_handle_free(number);
 	return 0;
 }
 
@@ -142,6 +178,10 @@ static BOOL test_read(HANDLE h, void *buf, DWORD len, DWORD *n, OVERLAPPED *o)
 #define CreateThread test_thread
 #define DuplicateHandle test_duplicate
 #define CloseHandle test_close
+#define CreateNamedPipeW test_pipe
+#define CreateFileW test_file
+#define RegisterWaitForSingleObject test_wait
+#include "bee/host/windows/pipe.c"
 #define ReadFile test_read
 #include "bee/host/windows/stream.c"
 #undef CreateEventW
@@ -149,6 +189,9 @@ static BOOL test_read(HANDLE h, void *buf, DWORD len, DWORD *n, OVERLAPPED *o)
 #undef DuplicateHandle
 #undef CloseHandle
 #undef ReadFile
+#undef CreateNamedPipeW
+#undef CreateFileW
+#undef RegisterWaitForSingleObject
 
 #include "tests/tap.h"
 
@@ -201,6 +244,42 @@ static int run_pair(int fail)
 	return made;
 }
 
+/* The same for a socket pair that bee makes. */
+static int run_ends(int fail)
+{
+	s32 number[2];
+	int made;
+
+	step = 0;
+	refused = fail;
+	made = !bee_stream_pipe(number, 1);
+	refused = 0;
+	if (made) {
+		bee_file_close(number[0]);
+		bee_file_close(number[1]);
+	}
+	if (!all_closed())
+		printf("# ends: step %d refused: %ld handles, %ld blocks "
+		       "left\n",
+		       fail, opened, taken);
+	return made;
+}
+
+/* Counts the steps, each of which is refused once. Returns what is left open.
+ */
+static int refuse_each(int (*run)(int), int *steps)
+{
+	int left = 0, made = 0, fail;
+
+	for (fail = 1; !made && fail < 100; fail++) {
+		made = run(fail);
+		left += opened || taken;
+		opened = taken = 0;
+	}
+	*steps = made ? fail - 2 : -1;
+	return left;
+}
+
 /* What a stream reads when the first two reads give no bytes. */
 static s64 read_empty(HANDLE h, const char *version)
 {
@@ -234,17 +313,16 @@ static void test_empty_writes(void)
 
 int main(void)
 {
-	int fail, left = 0, made = 0;
+	int left, steps;
 
 	_setmode(1, _O_BINARY);
-	for (fail = 1; !made && fail < 100; fail++) {
-		made = run_pair(fail);
-		left += opened || taken;
-		opened = taken = 0;
-	}
+	left = refuse_each(run_pair, &steps);
 	test_empty_writes();
-	tap_ok(fail - 2 == 7, "each of %d steps failed once", fail - 2);
-	tap_ok(made, "without a failure the pair is created");
+	tap_ok(steps == 7, "each of %d steps failed once", steps);
 	tap_ok(!left, "a pair that fails half-way leaves nothing open");
+	left = refuse_each(run_ends, &steps);
+	tap_ok(steps == 28, "of a pair of bee's %d steps failed once", steps);
+	tap_ok(!left && !ends[0].kind && !ends[1].kind,
+	       "and that leaves nothing open");
 	return tap_done();
 }
