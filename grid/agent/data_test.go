@@ -23,7 +23,7 @@ func mergedOf(s fakeStore, own string, parts ...proto.Part) *merged {
 
 // Blobs are put into the arguments where they belong, also at both ends and next to each other.
 func TestMerged(t *testing.T) {
-	s := fakeStore{t.TempDir()}
+	s := fakeStore{tempDir(t)}
 	a, b, empty := s.put(t, []byte("aaaa")), s.put(t, []byte("bbb")), s.put(t, nil)
 	for _, r := range []func(io.Reader) io.Reader{func(r io.Reader) io.Reader { return r }, iotest.OneByteReader} {
 		for want, m := range map[string]*merged{
@@ -43,7 +43,7 @@ func TestMerged(t *testing.T) {
 // The last bytes of data that was changed are not passed on, and it is fetched again.
 func TestMergedChanged(t *testing.T) {
 	for name, content := range map[string]string{"changed": "aaab", "short": "aaa"} {
-		s := fakeStore{t.TempDir()}
+		s := fakeStore{tempDir(t)}
 		a := s.put(t, []byte("aaaa"))
 		if err := os.WriteFile(filepath.Join(s.dir, a), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
@@ -62,7 +62,7 @@ func TestMergedChanged(t *testing.T) {
 
 // The parts of a result that are wanted later are stored, and the result is passed on unchanged.
 func TestKeepParts(t *testing.T) {
-	s := fakeStore{t.TempDir()}
+	s := fakeStore{tempDir(t)}
 	l := &lease{area: &area{store: s}}
 	l.Keep = []proto.Part{{Offset: 1, Length: 3}, {Offset: 4, Length: 2}, {Offset: 7}, {Offset: 7, Length: 1}}
 	r, end := (&Agent{}).keepParts(l, iotest.HalfReader(bytes.NewReader([]byte("0abcde6f"))))
