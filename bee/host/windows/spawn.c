@@ -73,8 +73,7 @@ static HANDLE handle_of(struct win_handle *h, struct win_passed *to)
 {
 	if (h->kind != WIN_STREAM)
 		return h->h;
-	return h->out ? NULL
-		      : bee_stream_pass(h->stream, to);
+	return h->out ? NULL : bee_stream_pass(h->stream, to);
 }
 
 /* The open file's locks are the new process's too. */
