@@ -55,7 +55,7 @@ type call struct {
 	number uint32    // of the function
 	args   *spool
 	most   uint64       // bytes of result that its interface allows
-	only   sched.NodeID // that may run it, or ""; set before it is queued
+	only   sched.NodeID // that may run it because of its data, or ""; set before it is queued
 	began  time.Time
 
 	data    *callData  // that the hub stores, or nil; Hub.mu

@@ -75,7 +75,7 @@ func (m *master) newCall(id uint64, v uapi.Call) (*call, *uapi.Error) {
 	}
 	return &call{
 		client: id, caller: m.caller, module: mod, init: mod.init,
-		number: v.Function, args: args, most: v.Result, only: mod.node, leases: map[sched.Fence]*lease{},
+		number: v.Function, args: args, most: v.Result, leases: map[sched.Fence]*lease{},
 	}, nil
 }
 
@@ -153,9 +153,13 @@ func (h *Hub) queuedEvent(c *call) sched.Event {
 		memory += c.data.bytes()
 		size += c.data.bytes()
 	}
+	only := c.only
+	if only == "" {
+		only = c.module.node
+	}
 	h.callEvent(c, nil, CallQueued, "")
 	return sched.CallQueued{Call: c.id, Session: c.caller.id, Worker: w,
-		Function: c.number, Memory: memory, Size: size, Data: data, Node: c.only, Long: c.program != nil}
+		Function: c.number, Memory: memory, Size: size, Data: data, Node: only, Long: c.program != nil}
 }
 
 // cancelCall answers CANCEL: the call ends with ERROR, if it has not yet.
