@@ -6,6 +6,7 @@ package trust
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -276,6 +277,14 @@ func TestTakenHub(t *testing.T) {
 			k := fleetKeys()
 			k.Version, k.Floors = 2, map[string]uint64{"arp": 9}
 			return after(h.keys(k, alice, carol), t, func() error { return h.send(arpPackage(), arpFacts(), alice, bob) })
+		}, Older, "it has sequence 7 of line arp, and 9 is the lowest that is taken: an older update is not taken again"},
+		"sends such a package after newer keys with a lower floor": {func(h *takenHub) error {
+			k := fleetKeys()
+			k.Version, k.Floors = 2, map[string]uint64{"arp": 9}
+			lower := k
+			lower.Version, lower.Floors = 3, map[string]uint64{"arp": 1}
+			return after(errors.Join(h.keys(k, alice, carol), h.keys(lower, alice, carol)), t,
+				func() error { return h.send(arpPackage(), arpFacts(), alice, bob) })
 		}, Older, "it has sequence 7 of line arp, and 9 is the lowest that is taken: an older update is not taken again"},
 		"says that the kernel contains a fix": {func(h *takenHub) error { return h.include(arpIncluded()) },
 			Unsigned, "nobody signed it, and 2 of 3 keys must"},
