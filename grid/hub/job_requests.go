@@ -92,28 +92,53 @@ func (h *Hub) moveTarget(j *job, from, name string) (NodeInfo, error) {
 	return NodeInfo{}, fmt.Errorf("there is no node %s: `skep nodes` lists them", name)
 }
 
-// leave moves a job to another node that has room, if there is one: for the owner of its node, or
-// because that is drained.
-func (j *job) leave(owner bool) {
+// leave moves a job to another node that has room, for the owner of its node or because that is
+// drained. It reports whether the move begins: there may be no such node, or the job may be about
+// to be saved.
+func (j *job) leave(owner bool) (begins bool) {
 	from := j.info().nodeID
 	for _, n := range j.hub.movers(j.req.On) {
 		if n.ID != from && n.Free > 0 {
-			j.happen(func(now time.Time) []move.Action { return j.machine.Leave(now, n.ID, owner) })
+			j.happen(func(now time.Time) []move.Action {
+				list := j.machine.Leave(now, n.ID, owner)
+				begins = list != nil
+				return list
+			})
+			return begins
+		}
+	}
+	return false
+}
+
+// leaveNode moves the jobs of a node that is drained, each as soon as it can. One that cannot be
+// saved is asked once, since a try stops it for a moment.
+func (h *Hub) leaveNode(id string) {
+	poll := time.NewTicker(jobTick)
+	defer poll.Stop()
+	asked := map[*job]bool{}
+	for h.roster.isDrained(id) {
+		waits := false
+		for _, j := range h.jobsOf(id) {
+			asked[j] = asked[j] || j.leave(false)
+			waits = waits || !asked[j]
+		}
+		if !waits {
 			return
+		}
+		select {
+		case <-h.stop:
+			return
+		case <-poll.C:
 		}
 	}
 }
 
-// leaveNode moves the jobs of a node that is drained.
-func (h *Hub) leaveNode(id string) {
+// jobsOf returns the jobs that a node has.
+func (h *Hub) jobsOf(id string) []*job {
 	h.mu.Lock()
 	jobs := slices.Collect(maps.Values(h.jobs))
 	h.mu.Unlock()
-	for _, j := range jobs {
-		if j.info().nodeID == id {
-			j.leave(false)
-		}
-	}
+	return slices.DeleteFunc(jobs, func(j *job) bool { return j.info().nodeID != id })
 }
 
 func (h *Hub) checkpointJob(w http.ResponseWriter, r *http.Request) {

@@ -103,6 +103,28 @@ func TestLostNode(t *testing.T) {
 	}
 }
 
+// A program on a drained node for which no other node has room leaves once there is one.
+func TestLeavesLater(t *testing.T) {
+	s := newScene(t)
+	j := s.beginOpen([]string{"--movable"}, "work-glibc", "count", "100", "10")
+	from, to := j.node(), "a"
+	if from == "a" {
+		to = "b"
+	}
+	s.must("nodes", "--drain", to)
+	drained := s.start(&s.said, "nodes", "--drain", from, "--move")
+	s.await("the drain", func() bool { return strings.Contains(s.must("nodes"), "draining") })
+	s.must("nodes", "--reopen", to)
+	s.await("the move", func() bool { return j.node() == to })
+	if err := drained.Wait(); err != nil {
+		t.Error("the drain did not end: ", err)
+	}
+	j.input.Close()
+	if code := j.end(); code != 7 || j.out.String() != numbers(100) {
+		t.Errorf("exit code %d, %d bytes of output; %s", code, len(j.out.String()), j.err.String())
+	}
+}
+
 // What cannot be done is refused by name, and the program goes on.
 func TestRefusals(t *testing.T) {
 	s := newScene(t)
