@@ -143,6 +143,9 @@ func start(ctx context.Context, args []string, settings []Setting) (int, error) 
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	err := cmd.Run()
+	if cmd.Process != nil {
+		removeSession(cmd.Process.Pid)
+	}
 	var exit *exec.ExitError
 	switch {
 	case errors.As(err, &exit):

@@ -3,10 +3,13 @@
 package launch
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -113,6 +116,45 @@ func TestRunFails(t *testing.T) {
 	r.Install.Prefix, r.Need = t.TempDir(), Need{"libmpich.so.12"}
 	if _, err := r.Run(t.Context(), &Job{Ranks: 1, Program: []string{"./app"}}); err == nil || !strings.Contains(err.Error(), "libmpi.so.12 is missing") {
 		t.Errorf("an MPI without its library: %v", err)
+	}
+}
+
+// TestKilledLauncher: the folder in which a killed launcher of Open MPI kept its sockets goes,
+// and nobody else's.
+func TestKilledLauncher(t *testing.T) {
+	r, _ := makeRecorder(t)
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	older := filepath.Join(tmp, fmt.Sprintf("ompi.host.%d", os.Getuid()))
+	for _, c := range []struct {
+		what, script string
+		left         []string
+	}{
+		{"Open MPI 5", `mkdir -p ompi.$$/0/0 ompi.1; echo >ompi.$$/hwloc.sm`, []string{"ompi.1"}},
+		{"Open MPI 4", `mkdir -p ` + older + `/pid.$$/0; echo >` + older + `/pid.$$/contact.txt`, nil},
+		{"Open MPI 4 with another job", `mkdir -p ` + older + `/pid.$$/0 ` + older + `/pid.1`, []string{older[len(tmp)+1:], older[len(tmp)+1:] + "/pid.1"}},
+		{"a link", `mkdir other; echo >other/file; ln -s other ompi.$$`, []string{"ompi.LINK", "other", "other/file"}},
+	} {
+		writeFile(t, r.Install.Launcher, "#!/bin/sh\ncd "+tmp+" && "+c.script+"\nkill -9 $$\n")
+		res, err := r.Run(t.Context(), &Job{Ranks: 1, Program: []string{"./app"}})
+		if err != nil || res.Status != 128+int(syscall.SIGKILL) {
+			t.Fatalf("%s: status %d, %v", c.what, res.Status, err)
+		}
+		var left []string
+		err = filepath.WalkDir(tmp, func(path string, e os.DirEntry, err error) error {
+			if path != tmp && e.Type() == os.ModeSymlink {
+				left = append(left, "ompi.LINK")
+			} else if path != tmp {
+				left = append(left, path[len(tmp)+1:])
+			}
+			return err
+		})
+		if err != nil || !slices.Equal(left, c.left) {
+			t.Errorf("%s: %q left, want %q, %v", c.what, left, c.left, err)
+		}
+		for _, name := range left {
+			os.RemoveAll(filepath.Join(tmp, name))
+		}
 	}
 }
 
