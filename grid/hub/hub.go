@@ -284,8 +284,8 @@ func (h *Hub) listen() error {
 	}
 	h.markRestart(false)
 	web := newQueueListener(h.port.Addr())
-	h.goServe(&http.Server{Handler: h.webHandler(), ConnState: h.webState}, web)
-	h.goServe(&http.Server{Handler: h.controlHandler(), ConnContext: withUser}, h.control)
+	h.goServe(&http.Server{Handler: h.countHandlers(h.webHandler()), ConnState: h.webState}, web)
+	h.goServe(&http.Server{Handler: h.countHandlers(h.controlHandler()), ConnContext: withUser}, h.control)
 	h.served.Add(3)
 	go func() { defer h.served.Done(); h.accept(conf, web) }()
 	go func() { defer h.served.Done(); h.runRolls(h.stop) }()
@@ -300,6 +300,25 @@ func (h *Hub) goServe(s *http.Server, l net.Listener) {
 	h.served.Add(2)
 	go func() { defer h.served.Done(); s.Serve(l) }()
 	go func() { defer h.served.Done(); <-h.stop; s.Close() }()
+}
+
+// countHandlers has Close wait for each request that began, and refuses those after it: the
+// end of a run removes its record, which must not happen to the next hub of the directory.
+func (h *Hub) countHandlers(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.mu.Lock()
+		closed := h.closed
+		if !closed {
+			h.served.Add(1)
+		}
+		h.mu.Unlock()
+		if closed {
+			writeProblem(w, http.StatusServiceUnavailable, proto.ProblemGone, "%v", errStops)
+			return
+		}
+		defer h.served.Done()
+		next.ServeHTTP(w, r)
+	})
 }
 
 // accept takes connections of the one port; ALPN says who gets them.

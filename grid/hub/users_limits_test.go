@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -136,6 +138,28 @@ func TestUsersOutliveTheHub(t *testing.T) {
 	}
 	if list, err := NewClient(next.ControlSocket()).Users(t.Context()); err != nil || len(list) != 2 || list[1].Share != 7 || list[1].Machines != 1 {
 		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+// A hub that closes waits for what its requests still do, such as removing the records of
+// runs: the next hub of the directory has these files then.
+func TestCloseWaitsForRequests(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.Keep = true })
+	begun, release, closed := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	handler := w.hub.countHandlers(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { close(begun); <-release }))
+	go handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+	<-begun
+	go func() { w.hub.Close(); close(closed) }()
+	select {
+	case <-closed:
+		t.Error("the hub closed amid a request")
+	case <-time.After(time.Second):
+	}
+	close(release)
+	<-closed
+	late := httptest.NewRecorder()
+	if handler.ServeHTTP(late, nil); late.Code != http.StatusServiceUnavailable {
+		t.Errorf("a request after the end: %d", late.Code)
 	}
 }
 
