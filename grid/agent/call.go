@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"skep/grid/proto"
@@ -94,17 +95,28 @@ func (l *lease) check() error {
 			return failf(proto.ReasonTransfer, uapi.EInternal, "the lease's arguments are damaged")
 		}
 	}
-	var at uint64
-	for _, p := range l.Data {
-		if p.Offset < at || p.Length > dataMax || p.Offset+p.Length > l.Total() || len(l.Data) > uapi.ParamsMax {
-			return failf(proto.ReasonNode, uapi.EInternal, "the lease's data lies outside of its arguments")
-		}
-		at = p.Offset + p.Length
+	if l.Length > dataMax || len(l.Data) > uapi.ParamsMax || !inOrder(l.Data, l.Total()) {
+		return failf(proto.ReasonNode, uapi.EInternal, "the lease's data lies outside of its arguments")
+	}
+	if len(l.Keep) > uapi.ParamsMax || !inOrder(l.Keep, math.MaxUint64) {
+		return failf(proto.ReasonNode, uapi.EInternal, "the lease keeps parts that are in no order")
 	}
 	if l.Session == "" || len(l.Worker.Module) != 2*sha256.Size {
 		return failf(proto.ReasonNode, uapi.EInternal, "the lease names no session or no module")
 	}
 	return nil
+}
+
+// inOrder reports whether the parts are in ascending order, apart, and within that many bytes.
+func inOrder(parts []proto.Part, within uint64) bool {
+	var at uint64
+	for _, p := range parts {
+		if p.Offset < at || p.Length > dataMax || p.Offset > within || p.Length > within-p.Offset {
+			return false
+		}
+		at = p.Offset + p.Length
+	}
+	return true
 }
 
 // fetchBlobs fetches the blobs that the call needs before it takes a slot, so that transfers overlap with other calls.

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"testing/iotest"
 
 	"skep/grid/proto"
+	"skep/internal/uapi"
 )
 
 func mergedOf(s fakeStore, own string, parts ...proto.Part) *merged {
@@ -75,6 +77,35 @@ func TestKeepParts(t *testing.T) {
 		sum := sha256.Sum256([]byte(want))
 		if b, err := os.ReadFile(filepath.Join(s.dir, hex.EncodeToString(sum[:]))); string(b) != want || err != nil {
 			t.Errorf("%q, %v; want %q", b, err, want)
+		}
+	}
+}
+
+// A lease whose parts lie anywhere else than in its bytes, in order, is refused.
+func TestLeaseParts(t *testing.T) {
+	const most = math.MaxUint64
+	for _, c := range []struct {
+		what       string
+		data, keep []proto.Part
+		length     uint64
+		ok         bool
+	}{
+		{"none", nil, nil, 10, true},
+		{"first and last", []proto.Part{{Offset: 0, Length: 5}, {Offset: 15, Length: 5}}, []proto.Part{{Offset: 3, Length: 4}}, 10, true},
+		{"behind the end", []proto.Part{{Offset: 6, Length: 5}}, nil, 5, false},
+		{"twice", []proto.Part{{Offset: 0, Length: 5}, {Offset: 4, Length: 5}}, nil, 10, false},
+		{"beyond all numbers", []proto.Part{{Offset: most - 3, Length: 4}, {Offset: 0, Length: 4}}, nil, 10, false},
+		{"too long", []proto.Part{{Offset: 0, Length: dataMax + 1}}, nil, 10, false},
+		{"arguments beyond all numbers", []proto.Part{{Offset: 0, Length: 5}}, nil, most - 2, false},
+		{"too many", make([]proto.Part, uapi.ParamsMax+1), nil, 10, false},
+		{"results twice", nil, []proto.Part{{Offset: 0, Length: 5}, {Offset: 4, Length: 5}}, 10, false},
+		{"results beyond all numbers", nil, []proto.Part{{Offset: most - 3, Length: 4}}, 10, false},
+		{"too many results", nil, make([]proto.Part, uapi.ParamsMax+1), 10, false},
+	} {
+		l := lease{Lease: proto.Lease{Session: "s", Length: c.length, Data: c.data, Keep: c.keep}}
+		l.Worker.Module = strings.Repeat("0", 64)
+		if err := l.check(); (err == nil) != c.ok {
+			t.Errorf("%s: %v", c.what, err)
 		}
 	}
 }
