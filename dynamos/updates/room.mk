@@ -77,12 +77,19 @@ update_needs = $(vm_needs) $(B)/bin/skep $(B)/test/vm/dynamos_hammer \
 	$(foreach k,$(1),$(filter-out $(update_both),$(update_packages_$(k))) \
 	$(B)/kmod/$(k)/dynamos/dynamos.ko)
 
+# Two suites, since a suite that failed once runs again whole.
 VM_SUITES += vm-update
-suite_vm-update = $(call vm_suite,Update)
+suite_vm-update = $(call vm_suite,Update(Escape|Linger|Objects|Shares|Walk))
 suite_vm-update_kind = go
 suite_vm-update_deadline = 1260
-suite_vm-update_needs = $(call update_needs,$(update_kernels)) $(update_escapes) \
-	$(call update_of,6.12,arp) $(B)/lib/libo2g-fi.so $(B)/test/o2g/app-wheel $(o2g_vm)/o2g_shell
+suite_vm-update_needs = $(call update_needs,$(update_kernels)) $(update_escapes)
+
+VM_SUITES += vm-update-fleet
+suite_vm-update-fleet = $(call vm_suite,Update(Fleet|Panics|Rolled|Signed))
+suite_vm-update-fleet_kind = go
+suite_vm-update-fleet_deadline = 1260
+suite_vm-update-fleet_needs = $(call update_needs,$(update_kernels)) $(call \
+	update_of,6.12,arp) $(B)/lib/libo2g-fi.so $(B)/test/o2g/app-wheel $(o2g_vm)/o2g_shell
 
 # The walk 25 times on each of the kernels.
 FULL_SUITES += vm-update-walks
