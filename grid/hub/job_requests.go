@@ -92,15 +92,14 @@ func (h *Hub) moveTarget(j *job, from, name string) (NodeInfo, error) {
 	return NodeInfo{}, fmt.Errorf("there is no node %s: `skep nodes` lists them", name)
 }
 
-// leave moves a job to another node that has room, for the owner of its node or because that is
-// drained. It reports whether the move begins: there may be no such node, or the job may be about
-// to be saved.
-func (j *job) leave(owner bool) (begins bool) {
+// leave moves a job to another node that has room, for a reason of move.Job.Leave. It reports
+// whether the move begins: there may be no such node, or the job may be about to be saved.
+func (j *job) leave(must string) (begins bool) {
 	from := j.info().nodeID
 	for _, n := range j.hub.movers(j.req.On) {
 		if n.ID != from && n.Free > 0 {
 			j.happen(func(now time.Time) []move.Action {
-				list := j.machine.Leave(now, n.ID, owner)
+				list := j.machine.Leave(now, n.ID, must)
 				begins = list != nil
 				return list
 			})
@@ -119,7 +118,7 @@ func (h *Hub) leaveNode(id string) {
 	for h.roster.isDrained(id) {
 		waits := false
 		for _, j := range h.jobsOf(id) {
-			asked[j] = asked[j] || j.leave(false)
+			asked[j] = asked[j] || j.leave("")
 			waits = waits || !asked[j]
 		}
 		if !waits {
@@ -135,10 +134,13 @@ func (h *Hub) leaveNode(id string) {
 
 // jobsOf returns the jobs that a node has.
 func (h *Hub) jobsOf(id string) []*job {
+	return slices.DeleteFunc(h.allJobs(), func(j *job) bool { return j.info().nodeID != id })
+}
+
+func (h *Hub) allJobs() []*job {
 	h.mu.Lock()
-	jobs := slices.Collect(maps.Values(h.jobs))
-	h.mu.Unlock()
-	return slices.DeleteFunc(jobs, func(j *job) bool { return j.info().nodeID != id })
+	defer h.mu.Unlock()
+	return slices.Collect(maps.Values(h.jobs))
 }
 
 func (h *Hub) checkpointJob(w http.ResponseWriter, r *http.Request) {
@@ -156,11 +158,8 @@ func (j *job) answerRequest(w http.ResponseWriter, err error) {
 }
 
 func (h *Hub) listJobs(w http.ResponseWriter, r *http.Request) {
-	h.mu.Lock()
-	jobs := slices.Collect(maps.Values(h.jobs))
-	h.mu.Unlock()
 	list := []JobInfo{}
-	for _, j := range jobs {
+	for _, j := range h.allJobs() {
 		list = append(list, j.info())
 	}
 	sort.Slice(list, func(i, k int) bool { return list[i].Began.Before(list[k].Began) })

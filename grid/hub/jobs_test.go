@@ -138,7 +138,7 @@ func TestRefusedImageLeavesOwner(t *testing.T) {
 			r.leg.conn = node
 			other := &leg{job: r.job, number: 2, node: "b"}
 			r.job.legs[2] = other
-			r.job.machine.Leave(time.Now(), "b", true)
+			r.job.machine.Leave(time.Now(), "b", move.OwnerNeeds)
 			serial := int(r.job.machine.Ready(time.Now(), 2)[0].Serial)
 			go io.Copy(io.Discard, agent)
 			if byHub {

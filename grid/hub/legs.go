@@ -153,7 +153,7 @@ func (l *leg) take(kind proto.ExecType, p []byte) error {
 			return j.machine.NotSaved(now, l.number, move.Serial(v.Serial), truncateText(v.Text))
 		})
 	case proto.ExecLeave:
-		go j.leave(true)
+		go j.leave(move.OwnerNeeds)
 	case proto.ExecExit, proto.ExecFailed, proto.ExecRefused:
 		j.happen(func(now time.Time) []move.Action { return l.ended(now, kind, bytes.Clone(p)) })
 	default:

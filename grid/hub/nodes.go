@@ -4,7 +4,6 @@ package hub
 
 import (
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"net"
 	"sort"
@@ -31,6 +30,7 @@ type node struct {
 	boot     string
 	conn     net.Conn // of its engine connection; the newest counts
 	ready    bool     // its hello on conn was accepted
+	leaving  net.Conn // the one on which it said that it shuts down and waits for its programs
 	releases bool     // it answers Release
 	rolls    bool     // it takes part in rolls of kernel updates
 	holds    bool     // its agent knows Exec.Update
@@ -214,23 +214,9 @@ func (h *Hub) read(id string, verb proto.Verb, m *nats.Msg) (report, error) {
 	case proto.VerbReleased:
 		return decode(m.Data, h.handleReleased)
 	case proto.VerbLeave:
-		return report{take: func(n *node) error { return h.handleLeave(n, m.Reply) }}, nil
+		return h.readLeave(m)
 	}
 	return report{}, fmt.Errorf("the verb is unknown")
-}
-
-// handleLeave gives the calls of a node that shuts down to others. Nobody lost them, so that
-// counts against none. The node waits for the answer, as its connection ends then.
-func (h *Hub) handleLeave(n *node, reply string) error {
-	lockdep.AssertHeld(&h.mu)
-	if !strings.HasPrefix(reply, engine.InboxPrefix(n.info.ID)+".") {
-		return errors.New("a node leaves without asking for an answer")
-	}
-	if n.info.State == NodeUp || n.info.State == NodeSilent {
-		h.setState(n, NodeDown, "it was shut down")
-	}
-	h.handleEvent(sched.NodeDrain{Node: sched.NodeID(n.info.ID), On: true, Move: true, Why: "its node was shut down"})
-	return h.nats.Publish(reply, nil)
 }
 
 func decode[T any](data []byte, f func(*node, *T) error) (report, error) {

@@ -90,7 +90,7 @@ type Job struct {
 	serial Serial
 	asked  bool   // by a user, who waits for Answer
 	leaves bool   // nobody asked: its node is drained
-	owner  bool   // nobody asked: the owner of its node needs the computer
+	must   string // nobody asked: why it cannot stay; or empty
 	image  string // the last checkpoint
 	begun  bool   // leg was told to start
 	saved  time.Time
@@ -133,21 +133,26 @@ func (j *Job) Move(now time.Time, to string) []Action {
 		return []Action{{Do: Answer, Text: "it runs there"}}
 	}
 	j.last++
-	j.leaves, j.owner = false, false
+	j.leaves, j.must = false, ""
 	j.state, j.asked, j.target, j.to, j.due = Asking, true, j.last, to, now.Add(j.rules.Ready)
 	return []Action{{Do: Open, Leg: j.target, Node: to}}
 }
 
-// Leave moves a program without a user's request, if it runs: the owner of its node needs the
-// computer, or the node is drained. A program that cannot be saved stays on a node that is
-// drained. The owner's computer becomes free: such a program goes on from its last checkpoint at
-// the target, or ends.
-func (j *Job) Leave(now time.Time, to string, owner bool) []Action {
+// Reasons for which a program cannot stay on its node.
+const (
+	OwnerNeeds = "the owner of its node needs the computer"
+	ShutDown   = "its node is shut down"
+)
+
+// Leave moves a program without a user's request, if it runs. If it must leave, for one of the
+// reasons above, and cannot be saved, it goes on from its last checkpoint at the target, or ends.
+// Without a reason its node is drained, and such a program stays.
+func (j *Job) Leave(now time.Time, to, must string) []Action {
 	if j.state != Running || to == j.node {
 		return nil
 	}
 	list := j.Move(now, to)
-	j.asked, j.leaves, j.owner = false, !owner, owner
+	j.asked, j.leaves, j.must = false, must == "", must
 	return list
 }
 
@@ -225,6 +230,10 @@ func (j *Job) abandon(now time.Time, why string) []Action {
 		list = append(list, Action{Do: Resume, Leg: j.leg, Serial: j.serial})
 	}
 	j.state, j.target = Running, 0
+	if text := j.must + ", but another one does not take it: " + why; j.must == ShutDown && j.told != text {
+		j.told = text
+		list = append(list, Action{Do: Tell, Text: text})
+	}
 	return append(list, j.answer(why)...)
 }
 
@@ -269,14 +278,14 @@ func (j *Job) Saved(now time.Time, leg Leg, serial Serial, image string) []Actio
 		return append(list, j.answer("")...)
 	}
 	list = append(list, Action{Do: Kill, Leg: j.leg})
-	j.avoidOwner()
+	j.avoidSource()
 	j.leg, j.node, j.target, j.state = j.target, j.to, 0, Starting
 	return append(list, j.start(now)...)
 }
 
-// avoidOwner keeps a program from going back to the computer that it leaves for the owner.
-func (j *Job) avoidOwner() {
-	if j.owner {
+// avoidSource keeps a program from going back to the node on which it cannot stay.
+func (j *Job) avoidSource() {
+	if j.must != "" {
 		j.failed[j.node] = true
 	}
 }
@@ -289,7 +298,7 @@ func (j *Job) NotSaved(now time.Time, leg Leg, serial Serial, why string) []Acti
 	why = "it cannot be saved now: " + why
 	switch j.state {
 	case Freezing:
-		if j.owner {
+		if j.must != "" {
 			return j.yield(now, why)
 		}
 		list := []Action{{Do: Kill, Leg: j.target}}
@@ -312,9 +321,9 @@ func (j *Job) NotSaved(now time.Time, leg Leg, serial Serial, why string) []Acti
 	return nil
 }
 
-// yield ends the leg whose node's owner needs the computer, and which gives no image.
+// yield ends the leg that cannot stay on its node, and which gives no image.
 func (j *Job) yield(now time.Time, why string) []Action {
-	return j.Lost(now, j.leg, "the owner of its node needs the computer, and "+why)
+	return j.Lost(now, j.leg, j.must+", and "+why)
 }
 
 // Exited says that a leg ended by itself.
@@ -342,7 +351,7 @@ func (j *Job) Lost(now time.Time, leg Leg, why string) []Action {
 	}
 	list := []Action{{Do: Drop}, {Do: Kill, Leg: leg}}
 	if j.state == Freezing { // the target is ready
-		j.avoidOwner()
+		j.avoidSource()
 		j.leg, j.node, j.target, j.state = j.target, j.to, 0, Starting
 		list = append(list, Action{Do: Tell, Text: why + "; it goes on from its last checkpoint"})
 		return append(list, j.start(now)...)
@@ -387,7 +396,7 @@ func (j *Job) Tick(now time.Time) []Action {
 		return j.freeze(now, Saving)
 	case j.state == Asking && late:
 		return j.abandon(now, "the target did not answer in time")
-	case j.state == Freezing && late && j.owner:
+	case j.state == Freezing && late && j.must != "":
 		return j.yield(now, "it was not saved in time")
 	case j.state == Freezing && late:
 		return j.abandon(now, "it was not saved in time")

@@ -104,7 +104,7 @@ const (
 	VerbFailed   Verb = "failed" //
 	VerbLog      Verb = "log"
 	VerbReleased Verb = "released"
-	VerbLeave    Verb = "leave" // request: the agent was told to end, and its calls begin anew elsewhere
+	VerbLeave    Verb = "leave" // request, with Leave: the agent was told to end, and its calls begin anew elsewhere
 	VerbRoll     Verb = "roll"  // of both: a report about a kernel update, and the order that answers it
 
 	VerbLease   Verb = "lease" // followed by the arguments, if inline
@@ -471,6 +471,16 @@ type Exec struct {
 type Stop struct {
 	Text string `json:"text"`
 }
+
+// Leave is the body of VerbLeave. Agents of the release before send no body.
+type Leave struct {
+	// Seconds that the node waits for its movable programs to go on elsewhere; 0: it ends them.
+	// The hub answers as soon as none is left.
+	Wait float64 `json:"wait,omitempty"`
+}
+
+// LeaveMax bounds Leave.Wait. The services of agents are given more time to end.
+const LeaveMax = 20 * time.Second
 
 // Encode returns a message: one line of JSON, then raw.
 func Encode(v any, raw []byte) ([]byte, error) {
