@@ -10,7 +10,9 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"os/signal"
 	"sync"
+	"syscall"
 
 	"skep/grid/agent"
 	"skep/grid/ident"
@@ -129,7 +131,13 @@ func runAgent(ctx context.Context, c agent.Config) error {
 	c.Status = notifier.Status
 	ready := sync.OnceFunc(func() { notifier.Ready("looks for the hub") })
 	c.Alive = func() { ready(); notifier.Alive() }
-	defer context.AfterFunc(ctx, notifier.Stopping)()
+	hurry := make(chan os.Signal, 1)
+	c.Hurry = hurry
+	defer signal.Stop(hurry)
+	defer context.AfterFunc(ctx, func() {
+		signal.Notify(hurry, os.Interrupt, syscall.SIGTERM)
+		notifier.Stopping()
+	})()
 	return agent.Run(ctx, c)
 }
 

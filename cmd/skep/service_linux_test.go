@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"skep/grid/hub"
+	"skep/grid/proto"
 	"skep/internal/cli"
 	"skep/internal/load"
 	"skep/internal/service"
@@ -116,6 +117,21 @@ func TestServiceOfAPackage(t *testing.T) {
 	}
 	if _, code, text := outputOf(t, "service", "uninstall", "agent", "--root", root); code != 0 || len(filesBelow(t, root)) != 2 {
 		t.Errorf("%d %q: %v", code, text, filesBelow(t, root))
+	}
+}
+
+// systemd kills no agent whose movable programs still move, nor before the hub has answered.
+func TestUnitsGiveAgentsTime(t *testing.T) {
+	for _, kind := range []string{"system", "user"} {
+		b, err := systemd.Files.ReadFile(kind + "/skep-agent.service")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, text, _ := strings.Cut(string(b), "\nTimeoutStopSec=")
+		text, _, _ = strings.Cut(text, "\n")
+		if given, err := time.ParseDuration(text); err != nil || given < proto.LeaveMax+5*time.Second {
+			t.Errorf("%s: it has %v, the programs %v; %v", kind, given, proto.LeaveMax, err)
+		}
 	}
 }
 

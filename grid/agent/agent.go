@@ -47,6 +47,9 @@ type Config struct {
 	// Leave is closed, or receives a value, when Run has to return ErrLeft as soon as no
 	// session and no program is left here; nil: never.
 	Leave <-chan os.Signal
+	// Hurry receives a value when Run has to return at once, although it moves programs to other
+	// nodes after its context has ended; nil: it moves none.
+	Hurry <-chan os.Signal
 
 	// What programs may access in addition to the system and their own directory. The hub and its users cannot extend it.
 	Read, Write []string
@@ -112,8 +115,9 @@ type Agent struct {
 	ends    ends
 	epoch   int // counts connections
 	execs   map[string]context.CancelFunc
-	ending  int            // sessions whose workers end
-	running sync.WaitGroup // all but leases
+	moves   map[string]bool // those of execs that the hub can move
+	ending  int             // sessions whose workers end
+	running sync.WaitGroup  // all but leases
 	leasing sync.WaitGroup
 	stopped bool
 
@@ -147,7 +151,7 @@ func newAgent(c Config) (*Agent, error) {
 	}
 	a := &Agent{config: c, guard: c.Guard, pool: newPool(c.Slots), began: time.Now(), away: map[string]bool{},
 		muteLimit: proto.WorkerMute, startLimit: time.Minute, boot: fmt.Sprintf("%016x", newNonce()),
-		leases: map[uint64]*lease{}, execs: map[string]context.CancelFunc{},
+		leases: map[uint64]*lease{}, execs: map[string]context.CancelFunc{}, moves: map[string]bool{},
 		programs: memories{fits: uapi.CheckStatic}}
 	a.life, a.endLife = context.WithCancel(context.Background())
 	self, err := os.Executable()
@@ -472,6 +476,22 @@ func (a *Agent) stopIdle() bool {
 	}
 	a.stopped = true
 	return true
+}
+
+// beginLeave makes the agent refuse new work, ends the programs that do not move, and returns
+// the number of those that do.
+func (a *Agent) beginLeave() (left int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.stopped = true
+	for id, cancel := range a.execs {
+		if a.moves[id] && a.config.Hurry != nil {
+			left++
+		} else {
+			cancel()
+		}
+	}
+	return left
 }
 
 // stop ends everything and waits for it.

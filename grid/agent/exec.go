@@ -27,6 +27,9 @@ func (a *Agent) runExec(ctx context.Context, e *proto.Exec) {
 		return
 	}
 	a.execs[e.ID] = cancel
+	if e.Movable {
+		a.moves[e.ID] = true
+	}
 	a.running.Add(1)
 	go func() {
 		defer a.running.Done()
@@ -36,6 +39,7 @@ func (a *Agent) runExec(ctx context.Context, e *proto.Exec) {
 		}
 		a.mu.Lock()
 		delete(a.execs, e.ID)
+		delete(a.moves, e.ID)
 		a.mu.Unlock()
 	}()
 }
@@ -90,6 +94,11 @@ func (o execOutput) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// errStopped says that this node ended a leg of a movable program, for itself or because the
+// stream broke. The hub is sent no end, for the program has none: it goes on from its last
+// checkpoint if there is one.
+var errStopped = errors.New("the program was stopped")
+
 func (a *Agent) execRun(ctx context.Context, cancel context.CancelFunc, e *proto.Exec) error {
 	rw, err := a.toHub().exec(ctx, e.ID, 0)
 	if err != nil {
@@ -102,6 +111,9 @@ func (a *Agent) execRun(ctx context.Context, cancel context.CancelFunc, e *proto
 	}
 	if e.Movable {
 		status, err := a.execMovable(ctx, cancel, e, s)
+		if errors.Is(err, errStopped) {
+			return nil
+		}
 		return s.sendEnd(status, err)
 	}
 	program := a.owner.begin(false, cancel)

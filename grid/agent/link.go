@@ -294,6 +294,9 @@ func (c *Config) log(format string, args ...any) {
 
 // runSession is one connection, until it breaks.
 func (a *Agent) runSession(ctx context.Context, node *ident.Node, cache *blob.Store) error {
+	// life is that of the connection. When ctx ends, the programs that move outlive it.
+	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer end(nil)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer a.dropExecs()
@@ -310,12 +313,12 @@ func (a *Agent) runSession(ctx context.Context, node *ident.Node, cache *blob.St
 	if err := l.claimIdentity(ctx, a.boot); err != nil {
 		return err
 	}
-	if err := a.dial(ctx, l, cancel); err != nil {
+	if err := a.dial(ctx, l, func(err error) { end(err); cancel(err) }); err != nil {
 		return l.explainRefusal(ctx, err)
 	}
 	defer l.nats.Close()
 	a.connect(l, cache)
-	messages, err := receiveAll(ctx, l.nats, proto.ToNode(node.ID(), "*"))
+	messages, err := receiveAll(life, l.nats, proto.ToNode(node.ID(), "*"))
 	if err != nil {
 		return err
 	}
@@ -336,7 +339,7 @@ func (a *Agent) runSession(ctx context.Context, node *ident.Node, cache *blob.St
 	clear(a.away)
 	a.handleWelcome(w)
 	a.config.logStatus("connected to the hub at %s as %s (%s)", address, node.Admission().Name, runtime.GOOS)
-	return a.serve(ctx, l, messages)
+	return a.serve(ctx, life, l, messages)
 }
 
 // receiveAll passes messages on until ctx ends. However many arrive at a time, none is dropped:
@@ -434,7 +437,9 @@ func (a *Agent) dial(ctx context.Context, l *link, cancel context.CancelCauseFun
 	return err
 }
 
-func (a *Agent) serve(ctx context.Context, l *link, messages <-chan *nats.Msg) error {
+// serve works for the hub until its connection, life, ends. When ctx ends before that, the agent
+// was told to end: the hub moves programs to other nodes, and then serve returns.
+func (a *Agent) serve(ctx, life context.Context, l *link, messages <-chan *nats.Msg) error {
 	beat := time.NewTicker(proto.BeatEvery)
 	defer beat.Stop()
 	a.running.Add(1)
@@ -443,19 +448,25 @@ func (a *Agent) serve(ctx context.Context, l *link, messages <-chan *nats.Msg) e
 		l.keepRenewed(ctx, time.Now, a.config.Log)
 	}()
 	a.sendAsk()
+	told := ctx.Done()
+	var left <-chan struct{}
+	var hurry <-chan os.Signal
 	for {
 		select {
-		case <-ctx.Done():
-			if l.nats.IsConnected() { // this agent was told to end
-				l.leave()
-			}
+		case <-life.Done():
+			return context.Cause(life)
+		case <-told:
+			told, left, hurry = nil, a.leave(life, l), a.config.Hurry
+		case <-left:
+			return context.Cause(ctx)
+		case <-hurry:
 			return context.Cause(ctx)
 		case m := <-messages:
 			_, verb, _ := proto.SplitSubject(m.Subject)
 			if verb == proto.VerbStop {
 				return stopReason(m.Data)
 			}
-			if err := a.handleMessage(ctx, verb, m.Data); err != nil {
+			if err := a.handleMessage(life, verb, m.Data); err != nil {
 				a.config.Log("a message of the hub was dropped: %v", err)
 			}
 		case <-beat.C:
@@ -465,13 +476,34 @@ func (a *Agent) serve(ctx context.Context, l *link, messages <-chan *nats.Msg) e
 	}
 }
 
-// leaveLimit bounds how long an agent that ends waits for the hub.
+// leaveLimit bounds how long an agent that ends waits for the hub, beside the time in which
+// programs move.
 const leaveLimit = 2 * time.Second
 
 // leave tells the hub that this node ends: its calls begin anew on others at once, and nobody
-// counts them as lost. A hub that is not told notices the end of the connection.
-func (l *link) leave() {
-	_, _ = l.nats.Request(proto.FromNode(l.node.ID(), proto.VerbLeave), nil, leaveLimit)
+// counts them as lost, and its movable programs move. The channel is closed when the hub has
+// answered: then none is left. A hub that is not told notices the end of the connection, and
+// one of the release before answers at once and moves nothing.
+func (a *Agent) leave(life context.Context, l *link) <-chan struct{} {
+	var v proto.Leave
+	if n := a.beginLeave(); n > 0 {
+		v.Wait = proto.LeaveMax.Seconds()
+		a.config.logStatus("ends when the movable programs that run here, %d, go on on other nodes, or in %v; a second signal ends it at once", n, proto.LeaveMax)
+	}
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		b, err := proto.Encode(v, nil)
+		if err == nil {
+			ctx, cancel := context.WithTimeout(life, leaveLimit+time.Duration(v.Wait*float64(time.Second)))
+			defer cancel()
+			_, err = l.nats.RequestWithContext(ctx, proto.FromNode(l.node.ID(), proto.VerbLeave), b)
+		}
+		if err != nil && v.Wait > 0 {
+			a.config.Log("the hub did not say that the programs have moved: %v", err)
+		}
+	}()
+	return left
 }
 
 // stopReason returns why the hub told this node to stop.

@@ -117,7 +117,7 @@ func (a *Agent) execMovable(ctx context.Context, cancel context.CancelFunc, e *p
 	case image := <-m.begin:
 		return m.run(image)
 	case <-ctx.Done():
-		return 0, errors.New("the program was stopped")
+		return 0, errStopped
 	}
 }
 
@@ -231,7 +231,7 @@ func (m *movable) run(image string) (int, error) {
 	case <-m.ctx.Done():
 		m.process.kill()
 		<-m.process.done
-		return 0, errors.New("the program was stopped")
+		return 0, errStopped
 	}
 	m.out.wait()
 	m.errs.wait()
@@ -369,7 +369,7 @@ func (m *movable) awaitStart(image string) error {
 	}()
 	select {
 	case <-m.ctx.Done():
-		return errors.New("the program was stopped")
+		return errStopped
 	case ok := <-begun:
 		if ok {
 			m.mu.Lock()

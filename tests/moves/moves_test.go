@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -121,6 +122,90 @@ func TestLeavesLater(t *testing.T) {
 	}
 	j.input.Close()
 	if code := j.end(); code != 7 || j.out.String() != numbers(100) {
+		t.Errorf("exit code %d, %d bytes of output; %s", code, len(j.out.String()), j.err.String())
+	}
+}
+
+// What runs on a node that is shut down goes on elsewhere, without a checkpoint and not from its
+// beginning. The node is away only then.
+func TestShutDown(t *testing.T) {
+	s := newScene(t)
+	j := s.beginOpen([]string{"--movable"}, "work-glibc", "count", "200", "10")
+	s.await("some output", func() bool { return strings.Contains(j.out.String(), "\n9\n") })
+	from := j.node()
+	s.terminate(from)
+	s.await("the move", func() bool { return strings.Count(j.err.String(), " runs on ") == 2 })
+	if to := j.node(); to == from || to == "" {
+		t.Errorf("it is on %q", to)
+	}
+	if err := s.agents[from].Wait(); err != nil {
+		t.Errorf("the agent: %v", err)
+	}
+	j.input.Close()
+	if code := j.end(); code != 7 || j.out.String() != numbers(200) {
+		t.Errorf("exit code %d, %d bytes of output; %s", code, len(j.out.String()), j.err.String())
+	}
+	s.awaitNothing()
+}
+
+// terminate sends an agent the signal with which a system that shuts down ends it.
+func (s *scene) terminate(name string) {
+	s.t.Helper()
+	if err := s.agents[name].Process.Signal(syscall.SIGTERM); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// A program that can go nowhere ends when its node is shut down, and its user reads why. One with
+// a checkpoint goes on from there when a node is back.
+func TestShutDownOfAll(t *testing.T) {
+	s := newScene(t)
+	s.must("nodes", "--drain", "b")
+	lost := s.beginOpen([]string{"--movable"}, "work-glibc", "count", "100", "10")
+	stuck := s.beginOpen([]string{"--movable"}, "work-glibc", "socket")
+	kept := s.beginOpen([]string{"--checkpoint", "1"}, "work-glibc", "count", "100", "10")
+	s.await("a checkpoint", func() bool { return kept.out.String() != "" })
+	s.terminate("a")
+	for _, j := range []*job{lost, stuck} {
+		if code := j.end(); code == 0 || code == 7 || !strings.Contains(j.err.String(), "its node is shut down, and there is no other node that is up and takes it") {
+			t.Errorf("exit code %d; %s", code, j.err.String())
+		}
+	}
+	if err := s.agents["a"].Wait(); err != nil {
+		t.Errorf("the agent: %v", err)
+	}
+	s.startAgent("a")
+	kept.input.Close()
+	if code := kept.end(); code != 7 || kept.out.String() != numbers(100) {
+		t.Errorf("exit code %d, %d bytes of output; %s", code, len(kept.out.String()), kept.err.String())
+	}
+	s.must("nodes", "--reopen", "b")
+	stuck = s.beginOpen([]string{"--movable"}, "work-glibc", "socket")
+	s.await("its socket", func() bool { return stuck.out.String() == "ready\n" })
+	s.terminate(stuck.node())
+	if code := stuck.end(); code == 0 || !strings.Contains(stuck.err.String(), "its node is shut down, and it cannot be saved now: descriptor 3 is a socket") {
+		t.Errorf("exit code %d; %s", code, stuck.err.String())
+	}
+}
+
+// A second signal ends an agent that moves its programs. One with a checkpoint goes on from there
+// on another node, as if the agent had been killed.
+func TestSecondSignal(t *testing.T) {
+	s := newScene(t)
+	j := s.begin("", []string{"--checkpoint", "1"}, "work-glibc", "count", "200", "10")
+	s.await("a checkpoint", func() bool { return j.out.String() != "" })
+	from := j.node()
+	s.hub.Process.Signal(syscall.SIGSTOP) // it answers nothing
+	s.terminate(from)
+	s.await("the agent's wait", func() bool { return strings.Contains(s.said.String(), "a second signal ends it at once") })
+	began := time.Now()
+	s.terminate(from)
+	s.agents[from].Wait()
+	if d := time.Since(began); d > 10*time.Second {
+		t.Errorf("it took %v", d)
+	}
+	s.hub.Process.Signal(syscall.SIGCONT)
+	if code := j.end(); code != 7 || j.out.String() != numbers(200) {
 		t.Errorf("exit code %d, %d bytes of output; %s", code, len(j.out.String()), j.err.String())
 	}
 }
