@@ -164,11 +164,11 @@ func TestSentProgramExpires(t *testing.T) {
 	}
 	c, _ := a.begin(l)
 	proto.WriteExec(c, proto.ExecFailed, []byte("no room"))
-	a.sendVerb(proto.VerbFailed, proto.Failed{Call: l.Call, Fence: l.Fence, Reason: proto.ReasonError, Code: uapi.EBadModule, Text: "no room"}, nil)
 	var x *ExecError
 	if v := receiveFrom(t, "the end", p.ended); !errors.As(v.err, &x) || x.Kind != proto.ExecFailed || x.Text != "no room" {
 		t.Errorf("%+v", v)
 	}
+	a.sendVerb(proto.VerbFailed, proto.Failed{Call: l.Call, Fence: l.Fence, Reason: proto.ReasonError, Code: uapi.EBadModule, Text: "no room"}, nil)
 	ada.noCalls()
 	if v := ada.users(); v.Stored != 0 || len(w.hub.sent) != 0 {
 		t.Errorf("%d bytes stay", v.Stored)
