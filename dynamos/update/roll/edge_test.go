@@ -232,3 +232,76 @@ func TestWhoMayRun(t *testing.T) {
 		}
 	}
 }
+
+// When all had their time a roll can still be paused, and the sums over all nodes still count.
+func TestConfirmingRollIsWatched(t *testing.T) {
+	newConfirming := func() *testRoll {
+		r := newTestRoll(t, 3)
+		if !r.run(func() bool { return r.State == Confirming }) {
+			t.Fatalf("%s, %v", r.phases(), r.State)
+		}
+		return r
+	}
+	r := newConfirming()
+	r.Pause("to look")
+	if r.run(func() bool { return r.State != Paused }) || r.Why != "to look" || r.phases() != "nnn" {
+		t.Errorf("paused: %s, %v %q", r.phases(), r.State, r.Why)
+	}
+	r.Resume()
+	if !r.run(func() bool { return r.State == Done }) || r.phases() != "ccc" {
+		t.Errorf("resumed: %s, %v", r.phases(), r.State)
+	}
+	r = newConfirming()
+	r.nodes[0].Health = Health{OldCalls: 10, NewCalls: 10, NewErrors: 2}
+	if !r.run(func() bool { return r.State == Stopped }) || !strings.Contains(r.Why, "its calls fail more often") {
+		t.Errorf("%s, %v %q", r.phases(), r.State, r.Why)
+	}
+}
+
+// A boot is harm also while the module is only loaded: its code may have caused it.
+func TestMachineThatBootsAtLoad(t *testing.T) {
+	r := newTestRoll(t, 4)
+	if !r.run(func() bool { return r.nodes[0].Phase == Loaded }) {
+		t.Fatal(r.phases())
+	}
+	r.nodes[0].Boot, r.nodes[0].Phase = "2", None
+	if !r.run(func() bool { return r.State == Stopped }) || !r.Blocked || !strings.Contains(r.Harmed, "a: it booted while it loaded") {
+		t.Errorf("%s, %v %q", r.phases(), r.State, r.Harmed)
+	}
+}
+
+// A report that comes twice says nothing new: not that its node is still there.
+func TestReportThatComesTwice(t *testing.T) {
+	r := newTestRoll(t, 2)
+	report := r.nodes[0].Report(second)
+	if o := r.Report(second, report); o.Stamp != second {
+		t.Fatalf("%+v", o)
+	}
+	if o := r.Report(9*second, report); o != (Order{}) || r.Nodes["a"].At != second {
+		t.Errorf("%+v; the last report came at %v", o, r.Nodes["a"].At)
+	}
+}
+
+// A node that catches up has the times of a wave, and none catches up while a newer roll
+// supersedes this one. A node that comes back with another kernel, in which nothing was on trial,
+// was not harmed: it catches up.
+func TestCatchingUpTakesItsTime(t *testing.T) {
+	r := newTestRoll(t, 3)
+	if !r.run(func() bool { return r.State == Done }) {
+		t.Fatal(r.phases())
+	}
+	a := r.nodes[0]
+	r.Held = true
+	a.Boot, a.Phase = "2", None
+	if r.run(func() bool { return a.Phase >= Loaded }) || r.Blocked || r.Nodes["a"].Failed != "" {
+		t.Fatalf("held: %s, %q", r.phases(), r.Harmed)
+	}
+	r.Held = false
+	if !r.run(func() bool { return a.Phase.exposed() }) {
+		t.Fatal(r.phases())
+	}
+	began := r.now
+	if !r.run(func() bool { return a.Phase == Committed }) || r.now-began < simTimes.Canary+simTimes.Settle {
+		t.Errorf("%s, after %v", r.phases(), r.now-began)
+	}
+}

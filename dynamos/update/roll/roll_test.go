@@ -395,6 +395,11 @@ func TestCommitNeedsEachNode(t *testing.T) {
 	for _, m := range r.Nodes {
 		m.Heard = r.Decided
 	}
+	m.Last.Phase = Loaded
+	if r.confirm(r.now); r.State != Confirming {
+		t.Error("committed while no call of b enters the update")
+	}
+	m.Last.Phase = Full
 	if r.confirm(r.now); r.State != Committing {
 		t.Errorf("all were well after the decision, and the roll is %v", r.State)
 	}
@@ -437,6 +442,10 @@ func TestHarmEndsCatchingUp(t *testing.T) {
 	x.Harm("WARN")
 	if !r.run(func() bool { return y.Phase == Leaving }) || r.State != Done {
 		t.Errorf("%s, %v", r.phases(), r.State)
+	}
+	y.Harm("oops")
+	if !r.run(func() bool { return r.Nodes[y.Name].Failed == "oops" }) || r.Harmed != "x: WARN" {
+		t.Errorf("the first node that was harmed: %q", r.Harmed)
 	}
 	late, _ := newTestNode()
 	late.Name = "z"

@@ -232,6 +232,16 @@ func TestTakenHub(t *testing.T) {
 			_, _, err := h.node.CheckRevert(signedText(p.Encode(), alice, bob), arpFacts(), h.now)
 			return err
 		}, Malformed, `the document is malformed: the line "skep-revert" is expected`},
+		"sends another order to revert with a sequence that was obeyed": {func(h *takenHub) error {
+			other := arpRevert()
+			other.Content = contentB
+			f := arpFacts() // root of the node committed it by hand
+			f.Content = contentB
+			return after(h.revert(arpRevert(), alice, bob), t, func() error {
+				_, _, err := h.node.CheckRevert(signedText(other.Encode(), alice, bob), f, h.now)
+				return err
+			})
+		}, Older, "the order has sequence 8 of line arp, and 8 was seen: an older order is not obeyed again"},
 		"replays an order to revert an earlier package": {func(h *takenHub) error {
 			newer := arpPackage()
 			newer.Sequence = 9
