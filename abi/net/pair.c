@@ -3,6 +3,7 @@
  * that other processes share (pair.h). */
 #include "pair.h"
 #include "sock.h"
+#include "unix.h"
 #include "abi/fs/desc.h"
 #include "abi/fs/ops.h"
 #include "abi/fs/ring.h"
@@ -11,6 +12,7 @@
 #include "abi/mm/span.h"
 #include "abi/poll/wait.h"
 #include "abi/proc/call.h"
+#include "abi/proc/refuse.h"
 #include "abi/state/proc.h"
 #include "abi/thread/lock.h"
 #include "abi/uapi/linux.h"
@@ -57,14 +59,33 @@ static s64 pair_receive(struct abi_call *c, struct abi_sock_transfer *t)
 	return done ? done : n;
 }
 
+/* unix(7): of the process that made the pair; of no peer, who is nobody. */
+static s64 peer_get(const struct abi_proc *p, const struct abi_desc *d,
+		    struct abi_sock_op *op)
+{
+	const struct {
+		u32 pid, uid, gid;
+	} peer = {d->creator, d->creator ? p->info.uid : ~0u,
+		  d->creator ? p->info.gid : ~0u};
+
+	if (op->len > sizeof(peer))
+		op->len = sizeof(peer);
+	abi_memcpy(op->buf, &peer, op->len);
+	return 0;
+}
+
 /* Options have no effect: buffer sizes are fixed. */
-static s64 option_get(struct abi_sock_op *op)
+static s64 option_get(struct abi_proc *p, const struct abi_desc *d,
+		      struct abi_sock_op *op)
 {
 	s32 value;
 
 	if (op->level != ABI_SOL_SOCKET)
-		return -LINUX_ENOPROTOOPT;
+		return -LINUX_ENOTSUP;
 	switch (op->name) {
+	case ABI_SO_PEERCRED:
+		return peer_get(p, d, op);
+	case ABI_SO_PASSCRED:
 	case ABI_SO_ERROR:
 		value = 0;
 		break;
@@ -73,24 +94,42 @@ static s64 option_get(struct abi_sock_op *op)
 		value = ABI_RING_SIZE;
 		break;
 	default:
-		return -LINUX_ENOPROTOOPT;
+		return abi_refuse(p, ABI_REFUSE_PAIR_OPTION,
+				  -LINUX_ENOPROTOOPT);
 	}
 	op->len = sizeof(value);
 	abi_memcpy(op->buf, &value, sizeof(value));
 	return 0;
 }
 
-s64 abi_pair_option(struct abi_sock_op *op)
+s64 abi_pair_option(struct abi_proc *p, const struct abi_desc *d,
+		    struct abi_sock_op *op)
 {
+	s32 value;
+
 	if (op->verb == ABI_SOCK_GETOPT)
-		return option_get(op);
-	return op->level == ABI_SOL_SOCKET ? 0 : -LINUX_ENOTSUP;
+		return option_get(p, d, op);
+	if (op->level != ABI_SOL_SOCKET)
+		return -LINUX_ENOTSUP;
+	if (op->len < sizeof(value))
+		return -LINUX_EINVAL;
+	abi_memcpy(&value, op->buf, sizeof(value));
+	if (op->name == ABI_SO_PASSCRED && value)
+		return abi_refuse(p, ABI_REFUSE_PAIR_OPTION,
+				  -LINUX_ENOPROTOOPT);
+	return 0;
 }
 
 /* What does not depend on where the bytes are. */
-static s64 answer_call(struct abi_sock_op *op)
+static s64 answer_call(struct abi_proc *p, const struct abi_desc *d,
+		       struct abi_sock_op *op)
 {
 	switch (op->verb) {
+	case ABI_SOCK_BIND:
+		if (op->addrlen <= 2 ||
+		    (op->addr[0] | op->addr[1] << 8) != ABI_AF_UNIX)
+			return -LINUX_EINVAL;
+		return abi_unix_refuse(p);
 	case ABI_SOCK_NAME:
 	case ABI_SOCK_PEER:
 		op->addr[0] = ABI_AF_UNIX;
@@ -101,7 +140,7 @@ static s64 answer_call(struct abi_sock_op *op)
 		return -LINUX_EISCONN;
 	case ABI_SOCK_SETOPT:
 	case ABI_SOCK_GETOPT:
-		return abi_pair_option(op);
+		return abi_pair_option(p, d, op);
 	default:
 		return -LINUX_EINVAL;
 	}
@@ -112,7 +151,7 @@ static s64 pair_call(struct abi_call *c, struct abi_desc *d,
 {
 	if (op->verb == ABI_SOCK_SHUTDOWN)
 		return abi_ring_shutdown(c->p, d, (u32)op->value);
-	return answer_call(op);
+	return answer_call(c->p, d, op);
 }
 
 const struct abi_desc_ops abi_pair_ops = {
@@ -140,6 +179,7 @@ s64 abi_pair_new(struct abi_proc *p, u32 flags, struct abi_desc *pair[2])
 			pair[i]->type = ABI_S_IFSOCK;
 			pair[i]->domain = ABI_AF_UNIX;
 			pair[i]->sock_type = ABI_SOCK_STREAM;
+			pair[i]->creator = p->info.pid;
 			abi_strcpy(pair[i]->path, "socket:[pair]", 32);
 		}
 		return 0;
@@ -169,7 +209,7 @@ s64 abi_pair_call(struct abi_proc *p, struct abi_desc *d,
 		return -LINUX_EISCONN;
 	if (op->verb != ABI_SOCK_SEND && op->verb != ABI_SOCK_RECV &&
 	    op->verb != ABI_SOCK_SHUTDOWN)
-		return answer_call(op);
+		return answer_call(p, d, op);
 	n = p->host->sock(d->handle, op);
 	op->addrlen = 0;
 	return n;

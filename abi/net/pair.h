@@ -13,7 +13,8 @@ struct abi_sock_op;
 extern const struct abi_desc_ops abi_pair_ops;
 
 /* getsockopt(2) and setsockopt(2) of sockets that are not the host's. */
-s64 abi_pair_option(struct abi_sock_op *op);
+s64 abi_pair_option(struct abi_proc *p, const struct abi_desc *d,
+		    struct abi_sock_op *op);
 
 /* Creates a connected pair of stream sockets; 0 or -ENFILE. */
 s64 abi_pair_new(struct abi_proc *p, u32 flags, struct abi_desc *pair[2]);

@@ -178,8 +178,10 @@ static s64 host_pair(struct abi_call *c, u32 flags, u32 type,
 		return error;
 	pair[0] = sock_desc(c, handle[0], flags, ABI_AF_UNIX, type, 0);
 	pair[1] = sock_desc(c, handle[1], flags, ABI_AF_UNIX, type, 0);
-	if (pair[0] && pair[1])
+	if (pair[0] && pair[1]) {
+		pair[0]->creator = pair[1]->creator = c->p->info.pid;
 		return 0;
+	}
 	if (pair[0])
 		abi_desc_put(c->p, pair[0]);
 	if (pair[1])

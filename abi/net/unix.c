@@ -23,9 +23,9 @@
 #define FAMILY_SIZE 2 /* sun_family */
 #define NAME_SIZE 108 /* sun_path */
 
-static s64 refuse_peer(struct abi_call *c)
+s64 abi_unix_refuse(struct abi_proc *p)
 {
-	abi_log_once(c->p, &c->p->fds.said_unix,
+	abi_log_once(p, &p->fds.said_unix,
 		     "a call on a socket of AF_UNIX refused (EAFNOSUPPORT): "
 		     "these sockets get no name and no peer; use TCP on "
 		     "127.0.0.1, or socketpair");
@@ -61,11 +61,11 @@ static s64 find_peer(struct abi_call *c, const struct abi_sock_op *op)
 	    (op->addr[0] | op->addr[1] << 8) != ABI_AF_UNIX)
 		return -LINUX_EINVAL;
 	if (!op->addr[FAMILY_SIZE]) /* an abstract name */
-		return refuse_peer(c);
+		return abi_unix_refuse(c->p);
 	error = stat_name(c, op, &st);
 	if (error)
 		return error;
-	return (st.mode & ABI_S_IFMT) == ABI_S_IFSOCK ? refuse_peer(c)
+	return (st.mode & ABI_S_IFMT) == ABI_S_IFSOCK ? abi_unix_refuse(c->p)
 						      : -LINUX_ECONNREFUSED;
 }
 
@@ -77,7 +77,7 @@ static s64 unix_call(struct abi_call *c, struct abi_desc *d,
 		return find_peer(c, op);
 	case ABI_SOCK_BIND:
 	case ABI_SOCK_LISTEN:
-		return refuse_peer(c);
+		return abi_unix_refuse(c->p);
 	case ABI_SOCK_NAME:
 		op->addr[0] = ABI_AF_UNIX;
 		op->addr[1] = 0;
@@ -88,7 +88,7 @@ static s64 unix_call(struct abi_call *c, struct abi_desc *d,
 		return -LINUX_ENOTCONN;
 	case ABI_SOCK_SETOPT:
 	case ABI_SOCK_GETOPT:
-		return abi_pair_option(op);
+		return abi_pair_option(c->p, d, op);
 	default:
 		return d->sock_type == ABI_SOCK_STREAM ? -LINUX_EINVAL
 						       : -LINUX_ENOTSUP;
@@ -105,7 +105,7 @@ static s64 unix_send(struct abi_call *c, struct abi_sock_transfer *t)
 static s64 unix_receive(struct abi_call *c, struct abi_sock_transfer *t)
 {
 	/* on Linux a datagram could arrive once there is a name */
-	return t->d->sock_type == ABI_SOCK_DGRAM ? refuse_peer(c)
+	return t->d->sock_type == ABI_SOCK_DGRAM ? abi_unix_refuse(c->p)
 						 : -LINUX_EINVAL;
 }
 

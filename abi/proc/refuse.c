@@ -71,6 +71,11 @@ static const char *const sentences[ABI_REFUSALS] = {
 		"a descriptor is closed in the program that is started: "
 		"sockets of AF_UNIX, eventfd, timers, signalfd and epoll are "
 		"not passed on by this host",
+	[ABI_REFUSE_PAIR_OPTION] =
+		"an option of a socket of AF_UNIX refused (ENOPROTOOPT): "
+		"messages carry no credentials (SO_PASSCRED) here; known are "
+		"SO_PEERCRED, SO_TYPE, SO_DOMAIN, SO_PROTOCOL, SO_ERROR, "
+		"timeouts and sizes of buffers",
 };
 
 s64 abi_refuse(struct abi_proc *p, enum abi_refusal what, s64 error)

@@ -71,6 +71,7 @@ struct abi_desc {
 	struct abi_timer timer;
 	u64 recv_ns, send_ns;		 /* SO_RCVTIMEO, SO_SNDTIMEO; 0: none */
 	u32 domain, sock_type, protocol; /* SOCK, PAIR */
+	u32 creator; /* the process that made a pair of abi; 0: no pair */
 	struct abi_unix_name own, peer_name; /* SOCK of AF_UNIX */
 	/* of all but PIPE, whose ring has it */
 	struct abi_unnamed unnamed;

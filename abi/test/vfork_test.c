@@ -3,6 +3,7 @@
 #include "abi/include/exec.h"
 #include "abi/include/fork.h"
 #include "abi/include/lin.h"
+#include "abi/proc/refuse.h"
 #include "abi/test/host_io.h"
 #include "abi/uapi/linux.h"
 
@@ -297,6 +298,37 @@ static s64 send_descriptor(s32 fd)
 	return CALL(sendmsg, (u64)fd, page + 0x200, 0);
 }
 
+static void test_options(u64 fd)
+{
+	u32 *peer = GUEST(0x400), *len = GUEST(0x500);
+
+	*len = 12;
+	tap_ok(!CALL(getsockopt, fd, 1, 17, page + 0x400, page + 0x500) &&
+		       *len == 12 && peer[0] == p->info.pid &&
+		       peer[1] == p->info.uid && peer[2] == p->info.gid,
+	       "the peer of a pair is the process that made it");
+	*len = 4;
+	tap_ok(!CALL(getsockopt, fd, 1, 17, page + 0x400, page + 0x500) &&
+		       *len == 4,
+	       "cut to the buffer");
+	*(u16 *)GUEST(0x600) = 1;
+	strcpy(GUEST(0x602), "/tmp/name");
+	fake.logs = p->fds.said_unix = p->said_refused[ABI_REFUSE_PAIR_OPTION] =
+		0;
+	tap_ok(CALL(bind, fd, page + 0x600, 1) == -LINUX_EINVAL &&
+		       CALL(bind, fd, page + 0x600, 2) == -LINUX_EINVAL &&
+		       !fake.logs &&
+		       CALL(bind, fd, page + 0x600, 12) ==
+			       -LINUX_EAFNOSUPPORT &&
+		       fake.logs == 1 && strstr(fake.last_log, "no name"),
+	       "a pair gets no name, which is told");
+	*peer = 1;
+	tap_ok(CALL(setsockopt, fd, 1, 16, page + 0x400, 4) ==
+			       -LINUX_ENOPROTOOPT &&
+		       fake.logs == 2 && strstr(fake.last_log, "SO_PASSCRED"),
+	       "and passes no credentials in messages");
+}
+
 static void test_pairs(void)
 {
 	s32 *fd = GUEST(0x3000), one, two;
@@ -332,10 +364,12 @@ static void test_pairs(void)
 		       CALL(listen, (u64)two, 1) == -LINUX_EINVAL &&
 		       CALL(connect, (u64)two, page, 2) < 0,
 	       "their other calls are those of AF_UNIX");
+	test_options((u64)two);
 	free(copied);
 	copied = NULL;
 	CALL(close_range, 0, ~0u, 0);
 	CALL(socketpair, 1, 1, 0, page + 0x3000);
+	test_options(0);
 	tap_ok(p->fds.desc[p->fds.slot[0].desc - 1].kind == ABI_DESC_SOCK,
 	       "later ones are the host's from the start");
 	CALL(close_range, 0, ~0u, 0);
