@@ -354,7 +354,7 @@ s64 abi_ring_move(struct abi_proc *p, u32 ring, s32 handle)
 	s64 n = 0;
 
 	abi_lock(p, &r->lock);
-	if (!r->readers || r->broken)
+	if (!r->readers)
 		r->len = 0;
 	io.len = r->len < first ? r->len : first;
 	if (io.len)

@@ -15,10 +15,13 @@
 #define SLOTS_ON_STACK 64
 /* WSAPoll reports no refused connections before Windows 10 2004. */
 #define CONNECT_MS 50
+/* Windows tells a writer that nobody reads when it asks. */
+#define WATCH_MS 50
 
 struct sleep {
 	WSAPOLLFD *fd; /* one more than the entries, for the doorbell */
 	u32 sockets, connecting;
+	u32 watched; /* the last reader of a pipe may leave */
 };
 
 static int doorbell_socket(struct win_thread *t)
@@ -93,35 +96,42 @@ static int connect_failed(SOCKET s)
 	return select(0, NULL, NULL, &bad, &none) > 0;
 }
 
-/* As a socket of Linux: its end is readable, and both ends of it are POLLHUP.
- */
-static u32 pair_events(struct win_handle *h, u32 events)
+/* As a socket of Linux: the end of input is readable, and if nobody reads the
+ * output either, that is POLLHUP. */
+static u32 pair_events(struct win_handle *h, u32 events, struct sleep *s)
 {
-	u32 in = bee_stream_poll(h->stream, events);
-	u32 out = bee_stream_poll(h->out, events), e = 0;
+	u32 in = bee_stream_poll(h->stream, events), out = 0, e = 0;
 
-	if (out & WIN_POLLERR) {
-		out = WIN_POLLOUT | WIN_POLLWRNORM;
-		e = in & WIN_POLLHUP;
-	}
-	if (in & WIN_POLLHUP && bee_stream_closed(h->stream))
-		e = WIN_POLLHUP;
 	if (in & WIN_POLLHUP)
 		in = WIN_POLLIN | WIN_POLLRDNORM | WIN_POLLRDHUP;
+	if (in & WIN_POLLRDHUP || events & (WIN_POLLOUT | WIN_POLLWRNORM)) {
+		out = bee_stream_poll(h->out, events);
+		s->watched = 1;
+	}
+	if (out & WIN_POLLERR && in & WIN_POLLRDHUP)
+		e = WIN_POLLHUP;
+	out &= ~(u32)WIN_POLLERR;
 	return ((in | out) & events) | e;
 }
 
-static u32 plain_events(struct win_handle *h, u32 events)
+static u32 stream_events(struct win_handle *h, u32 events, struct sleep *s)
+{
+	u32 e = bee_stream_poll(h->stream, events);
+
+	s->watched |= bee_stream_watched(h->stream);
+	return h->out ? e | bee_stream_poll(h->out, events) : e;
+}
+
+static u32 plain_events(struct win_handle *h, u32 events, struct sleep *s)
 {
 	u32 always = WIN_POLLIN | WIN_POLLOUT | WIN_POLLRDNORM | WIN_POLLWRNORM;
 
 	if (!h)
 		return WIN_POLLNVAL;
 	if (h->pair)
-		return pair_events(h, events);
+		return pair_events(h, events, s);
 	if (h->kind == WIN_STREAM)
-		return bee_stream_poll(h->stream, events) |
-		       (h->out ? bee_stream_poll(h->out, events) : 0);
+		return stream_events(h, events, s);
 	return events & always;
 }
 
@@ -132,6 +142,7 @@ static u32 look_plain(struct abi_poll *list, u32 count, struct sleep *s)
 
 	s->sockets = 0;
 	s->connecting = 0;
+	s->watched = 0;
 	for (i = 0; i < count; i++) {
 		struct win_handle *h = bee_handle_get(list[i].handle);
 
@@ -143,7 +154,7 @@ static u32 look_plain(struct abi_poll *list, u32 count, struct sleep *s)
 			s->connecting |= h->sock_connecting;
 			continue;
 		}
-		list[i].revents = (u16)plain_events(h, list[i].events);
+		list[i].revents = (u16)plain_events(h, list[i].events, s);
 		ready += !!list[i].revents;
 	}
 	return ready;
@@ -224,6 +235,8 @@ static s64 wait_loop(struct win_thread *t, struct abi_poll *list, u32 count,
 		left = bee_clock_left(deadline_ns);
 		if (!left)
 			return 0;
+		if (s->watched && left > WATCH_MS)
+			left = WATCH_MS;
 		if (s->sockets)
 			sleep_sockets(t, s, doorbell, left);
 		else

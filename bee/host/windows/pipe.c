@@ -10,14 +10,15 @@
 /* The handles of an end; NULL: it has none. */
 struct pipe_end {
 	HANDLE in, out;
-	/* Of socket pairs: set when `in`, the other end's writer, or `out` is
-	 * shut down. */
-	HANDLE shut[3];
+	/* Of socket pairs: set when `in`, the other end's writer to it, the
+	 * other end's reader, or `out` is shut down. */
+	HANDLE shut[4];
 };
 
 static void close_end(struct pipe_end *e)
 {
-	HANDLE all[] = {e->in, e->out, e->shut[0], e->shut[1], e->shut[2]};
+	HANDLE all[] = {e->in,	    e->out,	e->shut[0],
+			e->shut[1], e->shut[2], e->shut[3]};
 	u32 i;
 
 	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++)
@@ -25,9 +26,10 @@ static void close_end(struct pipe_end *e)
 			CloseHandle(all[i]);
 }
 
-/* The reader's handle is overlapped: it may be asked how many bytes there are
- * while another thread or process waits for them. */
-static s64 make_pipe(HANDLE *in, HANDLE *out)
+/* Both handles are overlapped: they may be asked what there is while another
+ * thread or process waits. The writer's may read, so that it can be asked
+ * whether a reader is left. */
+static s64 make_pipe(HANDLE *in, HANDLE *out, u32 size)
 {
 	static LONG made;
 	LARGE_INTEGER now;
@@ -37,39 +39,45 @@ static s64 make_pipe(HANDLE *in, HANDLE *out)
 	swprintf(name, 64, L"\\\\.\\pipe\\bee-%lx-%llx-%lx",
 		 GetCurrentProcessId(), now.QuadPart,
 		 InterlockedIncrement(&made));
-	*in = CreateNamedPipeW(
-		name,
-		PIPE_ACCESS_INBOUND | FILE_FLAG_OVERLAPPED |
-			FILE_FLAG_FIRST_PIPE_INSTANCE,
-		PIPE_TYPE_BYTE | PIPE_WAIT | PIPE_REJECT_REMOTE_CLIENTS, 1,
-		WIN_STREAM_BUFFER, WIN_STREAM_BUFFER, 0, NULL);
+	*in = CreateNamedPipeW(name,
+			       PIPE_ACCESS_DUPLEX | FILE_FLAG_OVERLAPPED |
+				       FILE_FLAG_FIRST_PIPE_INSTANCE,
+			       PIPE_TYPE_BYTE | PIPE_WAIT |
+				       PIPE_REJECT_REMOTE_CLIENTS,
+			       1, size, size, 0, NULL);
 	if (*in == INVALID_HANDLE_VALUE) {
 		*in = NULL;
 		return bee_win_last();
 	}
-	*out = CreateFileW(name, GENERIC_WRITE, 0, NULL, OPEN_EXISTING, 0,
-			   NULL);
+	*out = CreateFileW(name, GENERIC_READ | GENERIC_WRITE, 0, NULL,
+			   OPEN_EXISTING, FILE_FLAG_OVERLAPPED, NULL);
 	if (*out != INVALID_HANDLE_VALUE)
 		return 0;
 	*out = NULL;
 	return bee_win_last();
 }
 
+/* Linux's sockets take 212,992 bytes that nobody reads. */
+#define PAIR_BUFFER 0x40000
+
 static s64 make_way(struct pipe_end *reader, struct pipe_end *writer, u32 pair)
 {
 	HANDLE self = GetCurrentProcess();
-	s64 error = make_pipe(&reader->in, &writer->out);
+	s64 error = make_pipe(&reader->in, &writer->out,
+			      pair ? PAIR_BUFFER : WIN_STREAM_BUFFER);
+	u32 i;
 
 	if (error || !pair)
 		return error;
 	reader->shut[0] = CreateEventW(NULL, TRUE, FALSE, NULL);
 	reader->shut[1] = CreateEventW(NULL, TRUE, FALSE, NULL);
-	return reader->shut[0] && reader->shut[1] &&
-			       DuplicateHandle(self, reader->shut[1], self,
-					       &writer->shut[2], 0, FALSE,
-					       DUPLICATE_SAME_ACCESS)
-		       ? 0
-		       : -LINUX_ENOMEM;
+	for (i = 0; i < 2; i++)
+		if (!reader->shut[i] ||
+		    !DuplicateHandle(self, reader->shut[i], self,
+				     &writer->shut[2 + i], 0, FALSE,
+				     DUPLICATE_SAME_ACCESS))
+			return -LINUX_ENOMEM;
+	return 0;
 }
 
 /* Takes over all handles, also if it fails. */
@@ -77,13 +85,12 @@ static s64 open_end(struct pipe_end *e, u32 pair, s32 *number)
 {
 	struct win_handle *h = bee_handle_new(WIN_STREAM, number);
 	struct win_stream *in = NULL, *out = NULL;
-	HANDLE shut_out[2] = {NULL, e->shut[2]};
 	int good = h != NULL;
 
 	if (e->in)
 		good &= (in = bee_stream_own(e->in, 0, e->shut)) != NULL;
 	if (e->out)
-		good &= (out = bee_stream_own(e->out, 1, shut_out)) != NULL;
+		good &= (out = bee_stream_own(e->out, 1, e->shut + 2)) != NULL;
 	*e = (struct pipe_end){0};
 	if (good) {
 		h->stream = in ? in : out;

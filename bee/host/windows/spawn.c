@@ -114,11 +114,13 @@ static int set_inherited(u64 handle, int inherited)
 
 static int inherit_pipe(const struct win_passed *of, int inherited)
 {
+	u32 i;
+
+	for (i = 0; i < WIN_SHUTS; i++)
+		if (!set_inherited(of->shut[i], inherited))
+			return 0;
 	return set_inherited(of->handle, inherited) &&
-	       set_inherited(of->out, inherited) &&
-	       set_inherited(of->shut[0], inherited) &&
-	       set_inherited(of->shut[1], inherited) &&
-	       set_inherited(of->shut[2], inherited);
+	       set_inherited(of->out, inherited);
 }
 
 static int pass_pair(struct win_spawn *e, struct win_handle *h,
@@ -351,7 +353,7 @@ s64 bee_spawn_start(struct win_start *s, HANDLE section, struct win_spawn *e,
 	struct line l = {s->line, s->line + WIN_LINE - 1};
 	s64 err = make_line(&l, section, program, report);
 	WCHAR text[16];
-	u32 i;
+	u32 i, j;
 
 	s->si.StartupInfo.cb = sizeof(s->si);
 	s->si.StartupInfo.dwFlags = STARTF_USESTDHANDLES;
@@ -363,9 +365,8 @@ s64 bee_spawn_start(struct win_start *s, HANDLE section, struct win_spawn *e,
 	for (i = 0; i < e->passed; i++) {
 		bee_spawn_add(s, (HANDLE)e->list[i].handle);
 		bee_spawn_add(s, (HANDLE)e->list[i].out);
-		bee_spawn_add(s, (HANDLE)e->list[i].shut[0]);
-		bee_spawn_add(s, (HANDLE)e->list[i].shut[1]);
-		bee_spawn_add(s, (HANDLE)e->list[i].shut[2]);
+		for (j = 0; j < WIN_SHUTS; j++)
+			bee_spawn_add(s, (HANDLE)e->list[i].shut[j]);
 		bee_spawn_add(s, (HANDLE)e->list[i].lock_owner);
 	}
 	swprintf(text, 16, L"%d", pid);
@@ -455,7 +456,7 @@ s64 bee_exec(const struct abi_family_op *op, s32 pid)
 static int take_pipe(struct win_handle *h, const struct win_passed *from)
 {
 	HANDLE in[2] = {(HANDLE)from->shut[0], (HANDLE)from->shut[1]};
-	HANDLE out[2] = {NULL, (HANDLE)from->shut[2]};
+	HANDLE out[2] = {(HANDLE)from->shut[2], (HANDLE)from->shut[3]};
 
 	inherit_pipe(from, 0);
 	h->pair = from->pair;

@@ -12,6 +12,8 @@
 #define WIN_PASSED 1088 /* as many descriptions as abi has */
 #define WIN_LINE 40000	/* units of a command line; Windows allows 32,767 */
 
+#define WIN_SHUTS 4
+
 /* A handle that the new process inherits. */
 struct win_passed {
 	s32 number; /* in the table of both processes */
@@ -20,7 +22,7 @@ struct win_passed {
 	u32 own;  /* a pipe that bee made, or */
 	u32 pair; /* `handle` is its input and `out` its output; 0: shut */
 	u64 handle, out;
-	u64 shut[3]; /* of struct pipe_end, pipe.c */
+	u64 shut[WIN_SHUTS]; /* of struct pipe_end, pipe.c */
 	u64 lock_owner, lock_id;
 };
 
@@ -52,7 +54,7 @@ struct win_spawn {
 };
 
 struct win_start {
-	HANDLE list[7 * WIN_PASSED]; /* what it inherits */
+	HANDLE list[8 * WIN_PASSED]; /* what it inherits */
 	u32 count;
 	STARTUPINFOEXW si;
 	PROCESS_INFORMATION info;

@@ -26,6 +26,7 @@
 #define BUFFER WIN_STREAM_BUFFER
 #define ATOMIC 4096 /* PIPE_BUF */
 #define ORDER_MS 20
+#define LOOK_MS 100
 
 struct win_stream {
 	struct win_stream *next;
@@ -35,7 +36,7 @@ struct win_stream {
 	OVERLAPPED pending;
 	int console, output, own; /* own: a pipe that bee made */
 	/* Of socket pairs: set when a process has shut down the reader or the
-	 * writer, for all processes. The other end has both too. */
+	 * writer, for all processes. Both ends have both. */
 	HANDLE shut_event[2];
 	HANDLE wait; /* for one of them */
 	SRWLOCK lock;
@@ -46,7 +47,7 @@ struct win_stream {
 	s64 error;   /* a negative errno that does not change any more */
 	u32 cancels; /* reads that end_read ended */
 	u8 end, closing;
-	u8 shut; /* its handle is closed when the helper is done with it */
+	u8 shut; /* its handle is closed when no byte is left */
 	u8 data[BUFFER];
 };
 
@@ -98,6 +99,13 @@ static BOOL transfer_sync(struct win_stream *s, u8 *buf, u32 len, DWORD *n)
 	if (o && (ok || GetLastError() == ERROR_IO_PENDING))
 		ok = GetOverlappedResult(s->h, o, n, TRUE);
 	return ok;
+}
+
+static int is_shut(const struct win_stream *s, int writer)
+{
+	HANDLE h = s->shut_event[writer];
+
+	return h && WaitForSingleObject(h, 0) == WAIT_OBJECT_0;
 }
 
 /* Input ------------------------------------------------------------------ */
@@ -205,7 +213,7 @@ static DWORD WINAPI reader_thread(void *arg)
 
 	AcquireSRWLockExclusive(&s->lock);
 	while (!s->closing) {
-		if (s->shut)
+		if (s->shut && s->end)
 			handle_leave(s);
 		if (s->shut)
 			s->wanted = 0;
@@ -235,16 +243,21 @@ static void request_read(struct win_stream *s, u32 len)
 static u32 own_peek(struct win_stream *s, u32 len)
 {
 	DWORD n, more = 0;
+	int good;
 
-	if (s->end || s->error || s->shut)
+	if (s->end || s->error)
 		return 0;
-	if (PeekNamedPipe(s->h, len ? s->data : NULL, len, &n, &more, NULL))
+	good = !s->h ||
+	       PeekNamedPipe(s->h, len ? s->data : NULL, len, &n, &more, NULL);
+	if (good && !s->shut)
 		return more;
-	if (GetLastError() == ERROR_BROKEN_PIPE)
-		s->end = 1;
-	else
+	if (!good && GetLastError() != ERROR_BROKEN_PIPE)
 		s->error = bee_win_last();
-	return 0;
+	else if (!more)
+		s->end = 1;
+	if (s->shut && s->end)
+		WakeConditionVariable(&s->work); /* to close the handle */
+	return more;
 }
 
 /* Fills the buffer with up to `len` bytes, unless another process takes them
@@ -384,11 +397,16 @@ static DWORD WINAPI writer_thread(void *arg)
 	return 0;
 }
 
+/* What nobody will read is not waited for. */
 static void drain_stream(struct win_stream *s, DWORD ms)
 {
+	DWORD part = ms == INFINITE ? LOOK_MS : ms;
+
 	AcquireSRWLockExclusive(&s->lock);
 	while (s->used)
-		if (!SleepConditionVariableSRW(&s->drained, &s->lock, ms, 0))
+		if (!SleepConditionVariableSRW(&s->drained, &s->lock, part,
+					       0) &&
+		    (ms != INFINITE || is_shut(s, 0)))
 			break;
 	ReleaseSRWLockExclusive(&s->lock);
 }
@@ -434,7 +452,7 @@ s64 bee_stream_write(struct win_stream *s, const void *buf, u64 len)
 	AcquireSRWLockExclusive(&s->lock);
 	full = s->used != 0;
 	room = BUFFER - s->used;
-	if (s->error || s->shut)
+	if (s->error || s->shut || is_shut(s, 0))
 		n = s->error ? s->error : -LINUX_EPIPE;
 	else if (!room || (len <= ATOMIC && room < len))
 		n = -LINUX_EAGAIN;
@@ -443,10 +461,25 @@ s64 bee_stream_write(struct win_stream *s, const void *buf, u64 len)
 	if (n > 0)
 		put_bytes(s, buf, (u32)n);
 	ReleaseSRWLockExclusive(&s->lock);
-	/* Whoever learns of this write in another way finds the bytes. */
-	if (n > 0 && s->own && !full)
-		drain_stream(s, ORDER_MS);
+	if (n <= 0 || !s->own || full)
+		return n;
+	/* Whoever learns of this write in another way finds the bytes; and it
+	 * fails if nobody reads them. */
+	drain_stream(s, ORDER_MS);
+	AcquireSRWLockShared(&s->lock);
+	n = s->error ? s->error : n;
+	ReleaseSRWLockShared(&s->lock);
 	return n;
+}
+
+/* Whether no reader is left of a pipe of bee. */
+static int own_broken(const struct win_stream *s)
+{
+	if (!s->own || !s->h)
+		return 0;
+	return is_shut(s, 0) ||
+	       (!PeekNamedPipe(s->h, NULL, 0, NULL, NULL, NULL) &&
+		GetLastError() == ERROR_BROKEN_PIPE);
 }
 
 /* Both ------------------------------------------------------------------- */
@@ -461,8 +494,8 @@ u32 bee_stream_poll(struct win_stream *s, u32 events)
 
 	AcquireSRWLockExclusive(&s->lock);
 	if (s->output) {
-		if (s->error || s->shut)
-			now = WIN_POLLERR;
+		if (s->error || s->shut || own_broken(s))
+			now = WIN_POLLERR | WIN_POLLOUT | WIN_POLLWRNORM;
 		else if (BUFFER - s->used >= ATOMIC)
 			now = WIN_POLLOUT | WIN_POLLWRNORM;
 	} else {
@@ -474,9 +507,17 @@ u32 bee_stream_poll(struct win_stream *s, u32 events)
 			now = WIN_POLLHUP;
 		if (s->own ? !now : events & (WIN_POLLIN | WIN_POLLRDNORM))
 			request_read(s, ATOMIC);
+		if (now && events & WIN_POLLRDHUP &&
+		    (is_shut(s, 0) || is_shut(s, 1)))
+			now |= WIN_POLLRDHUP;
 	}
 	ReleaseSRWLockExclusive(&s->lock);
 	return now & (events | WIN_POLLERR | WIN_POLLHUP);
+}
+
+int bee_stream_watched(const struct win_stream *s)
+{
+	return s->own && s->output;
 }
 
 s64 bee_stream_available(struct win_stream *s)
@@ -615,14 +656,10 @@ HANDLE bee_stream_pass(struct win_stream *s, struct win_passed *to)
 		bee_os_message("bytes that the program has read ahead from a "
 			       "stream are not passed to the program that it "
 			       "starts");
-	h = s->shut ? NULL : s->h;
+	h = s->shut && (s->output || s->end) ? NULL : s->h;
 	ReleaseSRWLockExclusive(&s->lock);
-	if (s->output) {
-		to->shut[2] = (u64)s->shut_event[1];
-	} else {
-		to->shut[0] = (u64)s->shut_event[0];
-		to->shut[1] = (u64)s->shut_event[1];
-	}
+	to->shut[2 * s->output] = (u64)s->shut_event[0];
+	to->shut[2 * s->output + 1] = (u64)s->shut_event[1];
 	to->console = (u32)s->console;
 	to->output = (u32)s->output;
 	to->own = (u32)s->own;
@@ -635,11 +672,8 @@ static void shut_here(struct win_stream *s)
 {
 	AcquireSRWLockExclusive(&s->lock);
 	s->shut = 1;
-	if (!s->output) {
-		s->end = 1;
-		if (s->h && s->wanted)
-			CancelIoEx(s->h, &s->pending);
-	}
+	if (!s->output && s->h && s->wanted)
+		CancelIoEx(s->h, &s->pending);
 	WakeConditionVariable(&s->work);
 	ReleaseSRWLockExclusive(&s->lock);
 	bee_thread_ring_all();
@@ -658,15 +692,9 @@ void bee_stream_shut(struct win_stream *s)
 	shut_here(s);
 }
 
-int bee_stream_closed(struct win_stream *s)
-{
-	return s->end && !s->shut && s->shut_event[1] &&
-	       WaitForSingleObject(s->shut_event[1], 0) == WAIT_TIMEOUT;
-}
-
 struct win_stream *bee_stream_own(HANDLE h, int output, const HANDLE shut[2])
 {
-	HANDLE event = output ? NULL : CreateEventW(NULL, TRUE, FALSE, NULL);
+	HANDLE event = CreateEventW(NULL, TRUE, FALSE, NULL);
 	HANDLE read = output ? NULL : CreateEventW(NULL, TRUE, FALSE, NULL);
 	struct win_stream *s = stream_new(NULL, event, 0, output);
 
@@ -687,7 +715,7 @@ struct win_stream *bee_stream_own(HANDLE h, int output, const HANDLE shut[2])
 	ReleaseSRWLockExclusive(&s->lock);
 	if (!h)
 		shut_here(s);
-	if ((!output && (!event || !read)) ||
+	if (!event || (!output && !read) ||
 	    (shut[output] && !RegisterWaitForSingleObject(
 				     &s->wait, shut[output], shut_elsewhere, s,
 				     INFINITE, WT_EXECUTEONLYONCE))) {

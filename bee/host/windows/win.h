@@ -238,7 +238,10 @@ s64 bee_stream_read(struct win_stream *s, void *buf, u64 len);
 /* The same, but the bytes are read again. */
 s64 bee_stream_peek(struct win_stream *s, void *buf, u64 len);
 s64 bee_stream_write(struct win_stream *s, const void *buf, u64 len);
+/* WIN_POLLRDHUP of a socket pair's input: it was shut down at either end. */
 u32 bee_stream_poll(struct win_stream *s, u32 events);
+/* No thread is rung when the last reader of this output leaves: look again. */
+int bee_stream_watched(const struct win_stream *s);
 s64 bee_stream_available(struct win_stream *s);
 s64 bee_stream_winsize(struct win_stream *s);
 int bee_stream_console(const struct win_stream *s);
@@ -260,10 +263,9 @@ void bee_stream_flush_all(void); /* called before the process ends */
  * writer is; NULL: it cannot be. Returns NULL if there is no memory.
  */
 struct win_stream *bee_stream_own(HANDLE h, int output, const HANDLE shut[2]);
-/* No process uses this end any more: the other one gets EOF or EPIPE. */
+/* No process uses this end any more: the other one gets EOF or EPIPE. What was
+ * written before is still read. */
 void bee_stream_shut(struct win_stream *s);
-/* Of input that has ended: it was closed, not only shut down. */
-int bee_stream_closed(struct win_stream *s);
 /* pipe.c: the ends of a new pipe, or of a pair of them: host->pipe. */
 s64 bee_stream_pipe(s32 handle[2], u32 type);
 s64 bee_stream_sock(struct win_handle *h, struct abi_sock_op *op);

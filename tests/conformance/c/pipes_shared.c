@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -143,6 +144,99 @@ static void test_shutdown(void)
 	CHECK(!close(fd[0]) && !close(fd[1]));
 }
 
+/* What was written before SHUT_RD is read, then the end, whoever calls; and a
+ * write after it fails. */
+static void test_read_shut(int forked)
+{
+	char buf[8];
+	int fd[2];
+	pid_t pid;
+
+	CHECK(!make_ends(fd) && write(fd[1], "kept", 4) == 4);
+	if (!forked)
+		CHECK(!shutdown(fd[0], SHUT_RD));
+	pid = fork();
+	if (!pid)
+		_exit((forked && shutdown(fd[0], SHUT_RD)) ||
+		      read(fd[0], buf, 2) != 2);
+	CHECK(exit_code(pid) == 0);
+	CHECK(FAILS(send(fd[1], "x", 1, MSG_NOSIGNAL), EPIPE));
+	CHECK(events_of(fd[0], POLLIN | POLLRDHUP, 0) == (POLLIN | POLLRDHUP));
+	CHECK(read(fd[0], buf, 8) == 2 && !memcmp(buf, "pt", 2));
+	CHECK(read(fd[0], buf, 8) == 0);
+	CHECK(events_of(fd[0], POLLIN, 30000) == POLLIN);
+	CHECK(write(fd[0], "y", 1) == 1 && read(fd[1], buf, 1) == 1);
+	CHECK(!close(fd[0]) && !close(fd[1]));
+}
+
+/* The peer shuts down, and ends later. */
+static void test_hung_up(void)
+{
+	char byte;
+	int fd[2];
+	pid_t pid;
+
+	CHECK(!make_ends(fd));
+	pid = fork();
+	if (!pid) {
+		close(fd[0]);
+		_exit(shutdown(fd[1], SHUT_WR) || read(fd[1], &byte, 1) != 1);
+	}
+	CHECK(!close(fd[1]));
+	CHECK(events_of(fd[0], POLLIN | POLLRDHUP, 30000) ==
+	      (POLLIN | POLLRDHUP));
+	CHECK(events_of(fd[0], 0, 0) == 0 && write(fd[0], "z", 1) == 1);
+	CHECK(events_of(fd[0], 0, 30000) == POLLHUP);
+	CHECK(exit_code(pid) == 0);
+	CHECK(FAILS(send(fd[0], "z", 1, MSG_NOSIGNAL), EPIPE));
+	CHECK(!close(fd[0]));
+}
+
+/* The last reader ends while the writer polls: then the first write fails. */
+static void test_unread(void)
+{
+	int fd[2];
+	pid_t pid;
+
+	signal(SIGPIPE, SIG_IGN);
+	CHECK(!make_ends(fd));
+	pid = fork();
+	if (!pid) {
+		close(fd[1]);
+		usleep(50000);
+		_exit(0);
+	}
+	CHECK(!close(fd[0]));
+	CHECK(events_of(fd[1], 0, 30000) == (pair ? POLLHUP : POLLERR));
+	CHECK(FAILS(write(fd[1], "x", 1), EPIPE));
+	CHECK(exit_code(pid) == 0 && !close(fd[1]));
+}
+
+/* A process need not wait until its words are read. */
+static void test_much(void)
+{
+	static char buf[100000];
+	struct ucred maker = {0};
+	socklen_t len = sizeof(maker);
+	size_t total = 0;
+	ssize_t n;
+	int fd[2];
+	pid_t pid;
+
+	CHECK(!make_ends(fd));
+	pid = fork();
+	if (!pid)
+		_exit(write(fd[1], buf, sizeof(buf)) != sizeof(buf) ||
+		      getsockopt(fd[1], SOL_SOCKET, SO_PEERCRED, &maker,
+				 &len) ||
+		      maker.pid != getppid() || maker.uid != getuid() ||
+		      maker.gid != getgid());
+	CHECK(exit_code(pid) == 0 && !close(fd[1]));
+	while ((n = read(fd[0], buf, sizeof(buf))) > 0)
+		total += (size_t)n;
+	CHECK(!n && total == sizeof(buf) && !close(fd[0]));
+}
+
 int main(void)
 {
 	alarm(120);
@@ -150,7 +244,13 @@ int main(void)
 		test_waiter();
 		test_ended();
 		test_handed();
+		test_unread();
 	}
+	pair = 1;
 	test_shutdown();
+	test_read_shut(0);
+	test_read_shut(1);
+	test_hung_up();
+	test_much();
 	return say_done();
 }
