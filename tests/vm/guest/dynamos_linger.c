@@ -12,7 +12,8 @@
  * WORK:
  *
  *   share     both compute
- *   naps      the guest computes 1 ms and sleeps 0.1 ms; the host computes
+ *   naps      the guest, which sleeps when the host begins, computes 2 ms and
+ *             sleeps 0.1 ms; the host computes
  *   gaps      the host computes 2 ms of every 5
  *   lock      the guest holds a file's lock most of the time, a host computes
  *             300 ms and sleeps 10, and another one wants the lock 20 times a
@@ -22,7 +23,8 @@
  *             between processors
  *
  * Prints the processor time of guest and host, the time that passed and the
- * host's longest delay, in microseconds.
+ * host's longest delay, in microseconds, and how often the guest got the
+ * processor and the host the lock.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -46,9 +48,9 @@
 #define MILLI (1000 * MICRO)
 #define SECOND (1000 * MILLI)
 
-/* Written by the host, for its parent: the longest delay, and since when it
- * waits, or 0. */
-static volatile long long *longest, *since;
+/* Written by the host, for its parent: the longest delay, since when it waits,
+ * or 0, and how often it got the lock. */
+static volatile long long *longest, *since, *locks;
 
 static void exit_failed(const char *what)
 {
@@ -159,8 +161,9 @@ static void work_always(void)
 
 static void work_naps(void)
 {
+	sleep_until(read_clock(CLOCK_MONOTONIC) + 400 * MILLI);
 	for (;;) {
-		use_processor(MILLI);
+		use_processor(2 * MILLI);
 		sleep_until(read_clock(CLOCK_MONOTONIC) + 100 * MICRO);
 	}
 }
@@ -211,6 +214,7 @@ static void work_wants(void)
 		if (pwrite(fd, "", 1, 0) != 1)
 			exit_failed(locked);
 		*since = 0;
+		++*locks;
 		note_delay(read_clock(CLOCK_MONOTONIC) - next);
 		if (next < read_clock(CLOCK_MONOTONIC))
 			next = read_clock(CLOCK_MONOTONIC);
@@ -254,19 +258,23 @@ static pid_t start_work(void (*work)(void), const char *guest)
 	_exit(0);
 }
 
-/* The processor time of a process, in ns. */
-static long long read_used(pid_t pid)
+/* What a process has got of its processor. */
+struct used {
+	long long ns, turns;
+};
+
+static struct used read_used(pid_t pid)
 {
+	struct used used;
 	char path[64];
-	long long ns;
 	FILE *file;
 
 	snprintf(path, sizeof(path), "/proc/%d/schedstat", pid);
 	file = fopen(path, "re");
-	if (!file || fscanf(file, "%lld", &ns) != 1)
+	if (!file || fscanf(file, "%lld %*d %lld", &used.ns, &used.turns) != 2)
 		exit_failed(path);
 	fclose(file);
-	return ns;
+	return used;
 }
 
 static void end_work(pid_t pid)
@@ -343,13 +351,14 @@ static void run_storm(long long ms)
 	sleep_until(read_clock(CLOCK_MONOTONIC) + ms * MILLI / 2);
 	for (i = 0; i < 26; i++)
 		end_work(pid[i]);
-	printf("0 0 0 0\n");
+	printf("0 0 0 0 0 0\n");
 }
 
 static void measure_work(unsigned int n, const char *guest, long long ms)
 {
 	pid_t pid[3] = {start_work(works[n].guest, guest)};
-	long long began, was[2], is[2];
+	struct used was[2], is[2];
+	long long began;
 
 	sleep_until(read_clock(CLOCK_MONOTONIC) +
 		    200 * MILLI); /* it is a guest now */
@@ -361,14 +370,16 @@ static void measure_work(unsigned int n, const char *guest, long long ms)
 	was[1] = read_used(pid[1]);
 	began = read_clock(CLOCK_MONOTONIC);
 	*longest = 0;
+	*locks = 0;
 	sleep_until(began + ms * MILLI);
 	if (*since)
 		note_delay(read_clock(CLOCK_MONOTONIC) - *since);
 	is[0] = read_used(pid[0]);
 	is[1] = read_used(pid[1]);
-	printf("%lld %lld %lld %lld\n", (is[0] - was[0]) / MICRO,
-	       (is[1] - was[1]) / MICRO,
-	       (read_clock(CLOCK_MONOTONIC) - began) / MICRO, *longest / MICRO);
+	printf("%lld %lld %lld %lld %lld %lld\n",
+	       (is[0].ns - was[0].ns) / MICRO, (is[1].ns - was[1].ns) / MICRO,
+	       (read_clock(CLOCK_MONOTONIC) - began) / MICRO, *longest / MICRO,
+	       is[0].turns - was[0].turns, *locks);
 	end_work(pid[0]);
 	end_work(pid[1]);
 	if (pid[2])
@@ -379,11 +390,12 @@ int main(int argc, char **argv)
 {
 	unsigned int n;
 
-	longest = mmap(NULL, 2 * sizeof(*longest), PROT_READ | PROT_WRITE,
+	longest = mmap(NULL, 3 * sizeof(*longest), PROT_READ | PROT_WRITE,
 		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (longest == MAP_FAILED)
 		exit_failed("mmap");
 	since = longest + 1;
+	locks = longest + 2;
 	if (argc == 4 && !strcmp(argv[1], "storm")) {
 		run_storm(atoll(argv[3]));
 		remove_cgroups();
