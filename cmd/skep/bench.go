@@ -81,22 +81,24 @@ func (b *bench) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if b.hosts != "" && b.program == "" {
 		return f.Usagef("--hosts needs --measure PROGRAM, an MPI program that prints lines 'result NAME VALUE UNIT'")
 	}
-	// Find out that the file cannot be written before ten minutes of measuring.
-	out, err := os.Create(b.file)
+	out, err := createReport(b.file)
 	if err != nil {
 		return err
 	}
-	defer out.Close()
+	defer out.remove()
 	m, err := b.measureAll(ctx)
 	if err != nil {
 		return err
+	}
+	if ctx.Err() != nil {
+		return cli.Errorf(exitStopped, "it was interrupted; %s was not written", b.file)
 	}
 	if b.names {
 		report.Plain(m)
 	} else {
 		report.NewScrubber(strings.Split(b.hosts, ",")...).Scrub(m)
 	}
-	if err := errors.Join(report.Write(out, m), out.Close()); err != nil {
+	if err := out.save(m); err != nil {
 		return err
 	}
 	fmt.Printf("%s: %d figures; not shown here: %d bars\n", b.file, len(m.Figures), len(m.Absent))
