@@ -55,7 +55,7 @@ var engines = []string{"auto", "kernel", "user"}
 
 // splitArgs separates the options of the MPI's launcher from those of skep.
 func (m *mpirun) splitArgs(f *cli.Flags, args []string) ([]string, error) {
-	rest, passed, err := launch.SplitOptions(args, f.Values)
+	rest, passed, err := launch.SplitOptions(args, launch.Own{Values: f.Values, Meant: f.Meant})
 	if err != nil {
 		return nil, f.Usagef("%v", err)
 	}
@@ -148,7 +148,7 @@ func (m *mpirun) splitParts(f *cli.Flags, words []string) ([]string, error) {
 	if m.job.Ranks == 0 {
 		return nil, f.Usagef("a job of several programs needs -n N for each of them")
 	}
-	parts, err := launch.ParseParts(rest)
+	parts, err := launch.ParseParts(rest, f.Meant)
 	if err != nil {
 		return nil, f.Usagef("%v", err)
 	}

@@ -102,7 +102,7 @@ func TestMpirunCheck(t *testing.T) {
 		{"--ports 9-8 -- x", "want FIRST-LAST"},
 		{"--ports 1-65536 -- x", "want FIRST-LAST"},
 		{"--ports= -- x", "want FIRST-LAST"},
-		{"--nonsense -- x", "nonsense"},
+		{"--nonsense x", "nonsense"},
 	} {
 		code, text := cli.ExitCode(dispatch(t.Context(), append([]string{"mpirun"}, strings.Fields(c.line)...)))
 		if code != cli.Usage || !strings.Contains(text, c.want) || strings.Contains(text, "\n") {

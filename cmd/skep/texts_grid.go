@@ -190,7 +190,7 @@ func programTexts() map[string]text {
 	return map[string]text{
 		"mpirun": {
 			text: []string{"The program is neither recompiled nor relinked. skep mpirun starts it with the launcher of an installed MPICH or Open MPI that uses libfabric, and sets the variables with which libfabric uses O2G. Without --mpi it searches for an MPI in the program's folder, in the active Python environment and in PATH.",
-				"Options that skep does not know are passed on to the MPI's launcher. A colon separates the parts of a job with several programs.",
+				"Options of the MPI's launcher are passed on to it. If -- stands before the program, so is any other option that skep does not know, with its values. A colon separates the parts of a job with several programs.",
 				"The last line on standard error counts the messages of all ranks, and says which engine matched them. In a job step of Slurm, each task runs the program."},
 			examples: []manual.Entry{{Name: "skep mpirun -n 4 -- ./app", Text: "four ranks on this machine"},
 				{Name: "skep mpirun --hosts a,b -n 8 -- ./app", Text: "on two hosts, reached by ssh"},

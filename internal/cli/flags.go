@@ -90,10 +90,7 @@ func (f *Flags) explainError(err error) error {
 	text := err.Error()
 	if name, ok := strings.CutPrefix(text, "flag provided but not defined: -"); ok {
 		name = strings.TrimLeft(name, "-")
-		var names []string
-		f.VisitAll(func(known *flag.Flag) { names = append(names, known.Name) })
-		meant := Nearest(name, names)
-		if meant != "" {
+		if meant := f.nearest(name); meant != "" {
 			return f.Usagef("there is no option %s; did you mean %s?", DashedName(name), DashedName(meant))
 		}
 		lists := f.ListedBy
@@ -132,6 +129,15 @@ func (f *Flags) wantedText(option, why string) string {
 		return "want no value, or =false"
 	}
 	return why
+}
+
+// Meant reports whether a name is that of an option, or a typo of it.
+func (f *Flags) Meant(name string) bool { return f.nearest(name) != "" }
+
+func (f *Flags) nearest(name string) string {
+	var names []string
+	f.VisitAll(func(known *flag.Flag) { names = append(names, known.Name) })
+	return Nearest(name, names)
 }
 
 // DashedName returns an option with its dashes, as people type it.

@@ -57,22 +57,31 @@ func optionName(word string) string {
 	return name
 }
 
+// Own describes skep's options to SplitOptions.
+type Own struct {
+	Values func(name string) int  // the number of arguments, or -1 if skep has no such option
+	Meant  func(name string) bool // whether a name is that of one of skep's options, or a typo of it
+}
+
 // SplitOptions separates the launchers' options from the other words before the
-// program. ownValues returns the number of arguments of one of skep's options, or
-// -1 if skep has no such option. skep's options and unknown ones stay in rest.
-func SplitOptions(args []string, ownValues func(name string) int) (rest []string, passed []Option, err error) {
+// program. skep's options stay in rest. An option that nobody here knows is the
+// launcher's if "--" tells its values from the program, else it stays in rest.
+func SplitOptions(args []string, own Own) (rest []string, passed []Option, err error) {
 	for len(args) > 0 {
 		name := optionName(args[0])
 		if name == "" {
 			break
 		}
-		own := ownValues(name)
+		ours := own.Values(name)
 		values, known := valuesOf(name)
-		if own < 0 && ownNames[name] != "" {
+		if ours < 0 && !known && !own.Meant(name) {
+			values, known = countValues(args[1:])
+		}
+		if ours < 0 && ownNames[name] != "" {
 			return nil, nil, fmt.Errorf("%s of the MPI's launcher is %s here", args[0], ownNames[name])
 		}
-		if own >= 0 || !known {
-			values = max(own, 0)
+		if ours >= 0 || !known {
+			values = max(ours, 0)
 		}
 		if strings.Contains(args[0], "=") {
 			values = 0
@@ -80,7 +89,7 @@ func SplitOptions(args []string, ownValues func(name string) int) (rest []string
 		if len(args) <= values {
 			return append(rest, args...), passed, nil // the option parser reports the missing value
 		}
-		if own < 0 && known {
+		if ours < 0 && known {
 			passed = append(passed, args[:1+values])
 		} else {
 			rest = append(rest, args[:1+values]...)
@@ -88,6 +97,21 @@ func SplitOptions(args []string, ownValues func(name string) int) (rest []string
 		args = args[1+values:]
 	}
 	return append(rest, args...), passed, nil
+}
+
+// countValues returns the number of words up to the next option or "--". It is not
+// known if no "--" of this part follows.
+func countValues(words []string) (values int, known bool) {
+	values = -1
+	for i, w := range words {
+		if values < 0 && (w == "--" || optionName(w) != "") {
+			values = i
+		}
+		if w == "--" || w == ":" {
+			return values, w == "--"
+		}
+	}
+	return 0, false
 }
 
 // valuesOf returns the number of arguments of a launcher's option. It is the same
@@ -112,8 +136,8 @@ func (i *Install) CheckJob(j *Job) error {
 		if _, known := launcherOptions[i.Kind.family()][name]; known {
 			continue
 		}
-		for kind := range launcherOptions {
-			if kind != i.Kind.family() {
+		for kind, options := range launcherOptions {
+			if _, theirs := options[name]; theirs {
 				return fmt.Errorf("%s is an option of %s, and this job runs on %s %s: see %s --help", o[0], kind, i.Kind, i.Version, i.Launcher)
 			}
 		}
@@ -129,15 +153,16 @@ type Part struct {
 }
 
 // ParseParts parses the words after the first ":" of a command line. Each part is
-// -n and options of the launcher, then a program.
-func ParseParts(words []string) ([]Part, error) {
+// -n and options of the launcher, then a program. ours reports whether a name is that
+// of one of skep's options, or a typo of it.
+func ParseParts(words []string, ours func(name string) bool) ([]Part, error) {
 	var parts []Part
 	for {
 		end := slices.Index(words, ":")
 		if end < 0 {
 			end = len(words)
 		}
-		part, err := parsePart(words[:end])
+		part, err := parsePart(words[:end], ours)
 		if err != nil {
 			return nil, fmt.Errorf("part %d, %q: %w", len(parts)+2, strings.Join(words[:end], " "), err)
 		}
@@ -149,13 +174,13 @@ func ParseParts(words []string) ([]Part, error) {
 	}
 }
 
-func parsePart(words []string) (Part, error) {
-	rest, options, err := SplitOptions(words, func(name string) int {
+func parsePart(words []string, ours func(name string) bool) (Part, error) {
+	rest, options, err := SplitOptions(words, Own{Meant: ours, Values: func(name string) int {
 		if name == "n" || name == "np" {
 			return 1
 		}
 		return -1
-	})
+	}})
 	p := Part{Options: options}
 	if err != nil {
 		return p, err

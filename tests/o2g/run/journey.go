@@ -47,7 +47,8 @@ func (b *bench) testWrongUse() {
 		{"no second program", "-n 1 true : -n 2", 2, []string{`part 2, "-n 2": a program is expected`}},
 		{"an option of skep in a later part", "-n 1 true : --tcp -n 2 true", 2, []string{"part 2", `--tcp can't follow a ":"`}},
 		{"a second program that is missing", "-n 1 true : -n 1 ./nonexistent", 127, []string{"./nonexistent can't be run"}},
-		{"an unknown option", "--faster -- true", 2, []string{"there is no option --faster", "skep mpirun --help"}},
+		{"an unknown option", "--faster true", 2, []string{"there is no option --faster", "skep mpirun --help"}},
+		{"a typo", "--no-smh -- true", 2, []string{"there is no option --no-smh; did you mean --no-shm?"}},
 		{"hosts twice", "--hosts a --hostfile /dev/null -- true", 2, []string{"exclude each other"}},
 		{"a host file that is missing", "--hostfile /nonexistent -- true", 2, []string{"can't be read"}},
 		{"an unknown engine", "--engine warp -- true", 2, []string{"there is: auto, kernel, user"}},
@@ -63,9 +64,11 @@ func (b *bench) testWrongUse() {
 		}
 		b.Ok("wrong: "+c.name, err)
 	}
+	j := b.start(mpiEnvironment(), "", b.skepPath(), "mpirun", "--mpi", m.prefix, "-n", "2", "--faster", "5", "--", m.app)
+	b.Ok("an option that skep does not know is the launcher's, before --", j.checkEnd(soon, 255, "mpiexec", "unrecognized argument faster"))
 	empty := filepath.Join(b.tmp, "empty")
 	_ = os.Mkdir(empty, 0o755) // its absence would fail the check
-	j := b.start(mpiEnvironment("PATH="+empty), "", b.skepPath(), "mpirun", "--", m.app)
+	j = b.start(mpiEnvironment("PATH="+empty), "", b.skepPath(), "mpirun", "--", m.app)
 	b.Ok("wrong: no MPI anywhere", j.checkEnd(soon, 1, "no MPI was found", "pip install mpich"))
 	b.Ok("wrong: the provider is missing", b.checkNoLibrary(m))
 }
