@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -39,7 +40,40 @@ func TestOmniRPC(t *testing.T) {
 
 // README's commands for bee and for checking this machine.
 func TestReadme(t *testing.T) {
-	Start(t, buildDir(t), nil).Lines(root, "README.md", "build/bin/bee ", "build/bin/skep doctor")
+	s := Start(t, buildDir(t), map[string]string{"examples": sourcePath(t, "examples")})
+	s.Lines(root, "README.md", "build/bin/bee ", "build/bin/skep doctor", "gcc ")
+	if out := s.runGood("build/app"); out != "pi * pi / 6 = 1.644934\n" {
+		t.Errorf("the program for lent cores prints %q", out)
+	}
+}
+
+// Each program and file that README names is in the tree, in what make builds, or made by an
+// earlier line.
+func TestReadmeSuppliesItsFiles(t *testing.T) {
+	list, err := Read(filepath.Join(root, "README.md"), "README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, seen := "", 0
+	for _, c := range list {
+		for _, word := range strings.Fields(c.Text) {
+			name := strings.TrimPrefix(strings.TrimPrefix(word, "image=$PWD/"), "./")
+			if name == word && !strings.HasPrefix(word, "build/") && !strings.HasPrefix(word, "tests/") && !strings.HasPrefix(word, "examples/") {
+				continue
+			}
+			seen++
+			_, missing := os.Stat(filepath.Join(root, name))
+			built := strings.HasPrefix(name, "build/bin/") || strings.HasPrefix(name, "build/kmod/")
+			made := regexp.MustCompile(`(-o|venv|--master|mkdir -p) (\S*/)?` + regexp.QuoteMeta(strings.SplitN(strings.TrimPrefix(name, "build/"), "/", 2)[0]) + `\b`)
+			if missing != nil && !built && !made.MatchString(before+c.Text) && !strings.Contains(name, "*") {
+				t.Errorf("README.md:%d: nothing makes %s", c.Line, word)
+			}
+		}
+		before += c.Text + "\n"
+	}
+	if seen < 15 {
+		t.Errorf("README names only %d files", seen)
+	}
 }
 
 // The MPI is that of the tests; the page says how to install one.
