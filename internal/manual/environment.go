@@ -99,6 +99,8 @@ var otherVariables = []Variable{
 	{"PROCESSOR_IDENTIFIER", "skep-bench(1)", "on Windows: the processor's model, which a report names"},
 	{"NUMBER_OF_PROCESSORS", "skep-bench(1)", "on Windows: the Windows kit names it in its result"},
 	{"TMPDIR", "skep(1)", "the folder for temporary files"},
+	{"TEMP", "skep-mpirun(1)", "the same for the launcher of Open MPI, if TMPDIR is not set"},
+	{"TMP", "skep-mpirun(1)", "the same, if neither is set"},
 	{"SHELL", "skep-lab(1)", "the shell that skep lab up and skep lab shell open"},
 	{"TERM", "skep(1)", "progress is not drawn if it is dumb; it is passed on to the shells of the lab"},
 	{"USER", "skep-run(1)", "in a master program that uses the functions of OmniRPC: the user's name"},
