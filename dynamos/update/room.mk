@@ -13,6 +13,11 @@ suite_update-sabotage = SKEP_SABOTAGE_KERNEL=6.1.176-1 $(GO) test -count=1 \
 suite_update-sabotage_kind = go
 suite_update-sabotage_deadline = 1200
 
+# A second machine that prepares the source for itself, which takes minutes and 3 GB.
+SOAKS += update
+soak_update = SKEP_SABOTAGE_ALONE=1 SKEP_SABOTAGE_KERNEL=6.1.176-1 $(GO) test \
+	-count=1 -v -timeout 40m -run SabotageFreeMachines ./dynamos/update
+
 # Go's cache answers for the packages that a mutant is not part of.
 MUTANTS_SUITES += update-mutants
 suite_update-mutants = $(GO) test -json -skip Sabotage \

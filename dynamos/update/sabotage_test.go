@@ -162,27 +162,6 @@ func makeSpoiltPatch(ctx context.Context, t *testing.T, tree string, list ...spo
 	return patch.Bytes()
 }
 
-// Two builds of a package give the same bytes, so several operators sign the same; one from
-// the package's own statements is the one from the patch.
-func TestSabotageFreeBuildsAreEqual(t *testing.T) {
-	kernel, patch := sabotageKernel(t), arpPatch(t)
-	first, err := Build(t.Context(), Plan{Name: "arp", Patch: patch, Kernels: []string{kernel}, Says: io.Discard})
-	if err != nil {
-		t.Fatal(err)
-	}
-	second, err := Rebuild(t.Context(), first, kernel, io.Discard, Build)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var one, other bytes.Buffer
-	if err := errors.Join(pack.Write(&one, first), pack.Write(&other, second)); err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(one.Bytes(), other.Bytes()) {
-		t.Error("two builds of one package differ")
-	}
-}
-
 // What operators sign of a kernel comes from its source: one change is there, another is not.
 func TestSabotageFreeSourceContains(t *testing.T) {
 	kernel, patch := sabotageKernel(t), arpPatch(t)

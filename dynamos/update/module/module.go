@@ -146,13 +146,8 @@ func (p *Plan) build(ctx context.Context, dir string) error {
 	make := exec.CommandContext(ctx, "make", "-s", "-C", p.Tree, "M="+dir, "ARCH=x86_64",
 		"CC="+p.Compiler, "HOSTCC=gcc", "KBUILD_MODPOST_WARN=1", "KBUILD_EXTRA_SYMBOLS="+filepath.Join(dir, "symvers"),
 		"KAFLAGS=-g0", "KCFLAGS=-g0 -Werror -ffile-prefix-map="+dir+"/=", "modules")
-	for _, e := range os.Environ() {
-		// Neither another make's job slots nor a user's options for kernels.
-		if name, _, _ := strings.Cut(e, "="); name != "MAKEFLAGS" && name != "MFLAGS" && name != "MAKELEVEL" && !strings.HasPrefix(name, "KBUILD_") && name != "LOCALVERSION" {
-			make.Env = append(make.Env, e)
-		}
-	}
-	make.Env = append(make.Env, "LC_ALL=C")
+	// Kbuild takes many variables as options, and each operator has to get the same bytes.
+	make.Env = []string{"LC_ALL=C", "PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "TMPDIR=" + os.TempDir()}
 	make.WaitDelay = time.Second
 	says, err := make.CombinedOutput()
 	if ctx.Err() != nil {
