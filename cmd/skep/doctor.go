@@ -173,13 +173,31 @@ func checkConfined() check {
 	c := passed("confined", "%v", found)
 	switch found.Kind {
 	case agent.ConfinedNot:
-		return c.withState(checkNote, "allow user namespaces (sysctl kernel.unprivileged_userns_clone, user.max_user_namespaces, AppArmor), or use Linux 5.13 or newer with Landlock")
+		return c.withState(checkNote, namespacesCure("/")+", or use Linux 5.13 or newer with Landlock")
 	case agent.ConfinedLandlock:
-		return c.withState(checkNote, "namespaces close this too: allow user namespaces (sysctl kernel.unprivileged_userns_clone, user.max_user_namespaces, AppArmor)")
+		return c.withState(checkNote, namespacesCure("/")+", which closes this too")
 	case agent.ConfinedBee:
 		return c.withState(checkNote, "join only hubs whose users you trust")
 	}
 	return c
+}
+
+// namespacesCure says how root allows user namespaces. It reads /proc below root.
+func namespacesCure(root string) string {
+	var commands []string
+	for _, c := range []struct{ file, off, command string }{
+		{"kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1"},
+		{"user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=10000"},
+		{"kernel/apparmor_restrict_unprivileged_userns", "1", "sysctl kernel.apparmor_restrict_unprivileged_userns=0"},
+	} {
+		if text, err := os.ReadFile(filepath.Join(root, "proc/sys", c.file)); err == nil && strings.TrimSpace(string(text)) == c.off {
+			commands = append(commands, c.command)
+		}
+	}
+	if len(commands) == 0 {
+		return "allow user namespaces, which no sysctl forbids here: a container or a security module does"
+	}
+	return strings.Join(commands, " && ")
 }
 
 const probeTimeout = time.Minute

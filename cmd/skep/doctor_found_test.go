@@ -16,6 +16,7 @@ import (
 
 	"skep/grid/agent"
 	"skep/grid/ident"
+	"skep/internal/cli"
 )
 
 // skep doctor reports the same as text and as JSON.
@@ -79,8 +80,12 @@ func TestDoctorSaysThatTheHubIsStopped(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(hubState(dir), "ca.crt"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if c := checkHub(t.Context(), dir); c.State != checkNote || !strings.Contains(c.Found, "does not run") || !strings.HasPrefix(c.Cure, "skep up") {
+	if c := checkHub(t.Context(), dir); c.State != checkNote || !strings.Contains(c.Found, "does not run") || !strings.HasPrefix(c.Cure, "skep up --state "+dir+", if ") {
 		t.Errorf("stopped: %+v", c)
+	}
+	t.Setenv(cli.StateVariable, dir)
+	if c := checkHub(t.Context(), dir); !strings.HasPrefix(c.Cure, "skep up, if ") {
+		t.Errorf("the default directory: %+v", c)
 	}
 }
 

@@ -61,9 +61,18 @@ func moduleAnswer(device string, errno syscall.Errno) check {
 			withState(checkNote, "install module and skep of one version")
 	}
 	if errno != 0 {
-		return passed("o2g", "%s: %v", device, errno).withState(checkNote, "reload the module: rmmod o2g && "+cureHere("o2g"))
+		return passed("o2g", "%s: %v", device, errno).withState(checkNote, reloadCure(cureHere("o2g")))
 	}
 	return passed("o2g", "the kernel module matches MPI programs' messages")
+}
+
+// reloadCure is a command that loads O2G's module, or a sentence that there is none, for a
+// module that is loaded already.
+func reloadCure(load string) string {
+	if strings.HasPrefix(load, "build ") {
+		return "reload the module: " + load
+	}
+	return "reload the module: rmmod o2g && " + load
 }
 
 func freeSpace(dir string) (uint64, error) {

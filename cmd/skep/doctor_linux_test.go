@@ -17,7 +17,7 @@ func TestDoctorDistinguishesAbsentFromBrokenModule(t *testing.T) {
 	}
 	for path, want := range map[string][2]string{
 		filepath.Join(dir, "none"): {"no kernel module", ", if MPI programs run here"},
-		unknown:                    {"inappropriate ioctl", "rmmod o2g && "},
+		unknown:                    {"inappropriate ioctl", "reload the module: "},
 	} {
 		c := checkModule(path)
 		if c.State != checkNote || !strings.Contains(c.Found, want[0]) || !strings.Contains(c.Cure, want[1]) {

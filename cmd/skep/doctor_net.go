@@ -14,6 +14,7 @@ import (
 
 	"skep/grid/hub"
 	"skep/grid/ident"
+	"skep/internal/cli"
 )
 
 const netTimeout = 5 * time.Second
@@ -26,13 +27,21 @@ func checkHub(ctx context.Context, state string) check {
 	switch {
 	case errors.Is(err, hub.ErrNoHub):
 		if _, err := os.Stat(filepath.Join(hubState(state), "ca.crt")); err == nil {
-			return passed("hub", "the hub of %s does not run", state).withState(checkNote, "skep up, if this machine is to serve as hub")
+			return passed("hub", "the hub of %s does not run", state).withState(checkNote, "skep up"+stateOption(state)+", if this machine is to serve as hub")
 		}
 		return passed("hub", "none runs here")
 	case err != nil:
 		return passed("hub", "it does not answer: %v", err).withState(checkBad, "stop `skep up` here and start it again")
 	}
 	return passed("hub", "process %d, address %s, %d nodes up", s.PID, s.Address, s.Nodes)
+}
+
+// stateOption returns the option that selects a state directory, unless it is the default.
+func stateOption(state string) string {
+	if own, err := cli.StateDir(); err == nil && own == state {
+		return ""
+	}
+	return " --state " + state
 }
 
 // checkNode checks the identity of an earlier join, and that its hub answers.
