@@ -33,7 +33,8 @@ done`
 
 // benchCycle measures in a virtual machine how long one machine takes to load an update and to
 // put it in force, which the paper calls a patching cycle, and how long to take it back. The
-// seconds of the first go into a file, for the roll over simulated machines.
+// seconds of the first go into a file, for the roll over simulated machines. There is no peer: a
+// livepatch of the same patch needs a build of the whole kernel by another builder.
 func (b *bench) benchCycle() error {
 	ctx, stop := context.WithTimeout(context.Background(), time.Hour)
 	defer stop()

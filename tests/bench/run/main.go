@@ -10,7 +10,7 @@
 //	run compute   work with few calls: native, bee, bee.exe
 //	run processes fork and execve: native, bee, bee under Wine
 //	run owner     what the owner of a PC notices of work: Skep's, and at nice 19 and 0
-//	run rpc       round trip of an empty remote call
+//	run rpc       round trip of an empty remote call, beside raw TLS
 //	run argument  a large argument of a remote call, beside raw TLS
 //	run masters   small calls of 16 masters that share two slots, beside one master's
 //	run mpi       MPI programs over O2G, the MPI's own TCP and UCX

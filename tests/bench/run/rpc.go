@@ -12,17 +12,22 @@ import (
 	"io"
 	"math/big"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
 // rpcCall measures the round trip of an empty call: master, hub, agent, worker and back. It
-// starts its own hub and node.
+// starts its own hub and node. The peer is a TLS connection of two goroutines of one process,
+// without any of these programs in between.
 func (b *bench) rpcCall() error {
-	figures := map[string][]float64{}
+	figures, raw := map[string][]float64{}, map[string][]float64{}
 	for range b.rounds {
-		f, err := b.runMaster("call", "5000")
+		if err := echoTLS(raw); err != nil {
+			return err
+		}
+		f, err := b.runMaster("call", strconv.Itoa(emptyCalls))
 		if err != nil {
 			return err
 		}
@@ -30,15 +35,19 @@ func (b *bench) rpcCall() error {
 			figures[key] = append(figures[key], ns)
 		}
 	}
-	fmt.Println("round trip of an empty call through the hub, 5000 calls one after another:")
+	fmt.Printf("round trip of an empty call through the hub, %d calls one after another:\n", emptyCalls)
+	fmt.Printf("  %-10s %11s %11s\n", "", "skep", "raw TLS")
 	for _, key := range []string{"tenth", "median", "ninetieth"} {
-		fmt.Printf("  %-10s %8.0f us\n", key, medianOf(figures[key])/1000)
+		fmt.Printf("  %-10s %8.0f us %8.0f us\n", key, medianOf(figures[key])/1000, medianOf(raw[key])/1000)
 	}
-	b.writeRecord("result bench=rpc_call op=empty skep_us=%.1f", medianOf(figures["median"])/1000)
+	b.writeRecord("result bench=rpc_call op=empty skep_us=%.1f rawTLS_us=%.1f", medianOf(figures["median"])/1000, medianOf(raw["median"])/1000)
 	return nil
 }
 
-const megabytes = 500
+const (
+	megabytes  = 500
+	emptyCalls = 5000
+)
 
 // rpcArgument measures the time from a call until its function has received all of a large
 // argument. The peer is one TLS connection on this machine with the same bytes. Rounds
@@ -108,6 +117,46 @@ func rawTLS(size int) (float64, error) {
 	}
 	ns := float64(time.Since(<-begin))
 	return ns, <-failed
+}
+
+// echoTLS adds the nanoseconds of round trips of one int over loopback to the figures.
+func echoTLS(figures map[string][]float64) error {
+	cert, err := selfSigned()
+	if err != nil {
+		return err
+	}
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}})
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	go func() {
+		if conn, err := l.Accept(); err == nil {
+			io.Copy(conn, conn) // an error ends the reader's side too
+			conn.Close()
+		}
+	}()
+	conn, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	var took []float64
+	for one := make([]byte, 4); len(took) < emptyCalls; {
+		begin := time.Now()
+		if _, err := conn.Write(one); err != nil {
+			return err
+		}
+		if _, err := io.ReadFull(conn, one); err != nil {
+			return err
+		}
+		took = append(took, float64(time.Since(begin)))
+	}
+	slices.Sort(took)
+	for key, at := range map[string]int{"tenth": emptyCalls / 10, "median": emptyCalls / 2, "ninetieth": emptyCalls * 9 / 10} {
+		figures[key] = append(figures[key], took[at])
+	}
+	return nil
 }
 
 func serveOnce(l net.Listener, sent []byte, begin chan<- time.Time) error {
