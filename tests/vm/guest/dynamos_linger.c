@@ -3,6 +3,7 @@
  * dynamos_linger WORK GUEST MS: a guest and a host on processor 0, for MS
  * milliseconds. GUEST is how the guest is told to give way:
  *
+ *   none      not at all
  *   nice      nice 19
  *   idle      SCHED_IDLE
  *   weight    a cgroup with cpu.weight 1
@@ -12,8 +13,8 @@
  * WORK:
  *
  *   share     both compute
- *   naps      the guest, which sleeps when the host begins, computes 2 ms and
- *             sleeps 0.1 ms; the host computes
+ *   wakes     20 threads of the guest sleep until the host computes, and then
+ *             compute 1 ms each
  *   gaps      the host computes 2 ms of every 5
  *   lock      the guest holds a file's lock most of the time, a host computes
  *             300 ms and sleeps 10, and another one wants the lock 20 times a
@@ -23,12 +24,16 @@
  *             between processors
  *
  * Prints the processor time of guest and host, the time that passed and the
- * host's longest delay, in microseconds, and how often the guest got the
- * processor and the host the lock.
+ * host's longest delay, in microseconds, how often the guest got the
+ * processor, and the locks that the host got, or the threads that have
+ * computed. Of the longest wait for the lock: how long it was, how long the
+ * guest ran, how long it waited for that, and how long the host waited for the
+ * processor when it had the lock, in microseconds.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -49,8 +54,15 @@
 #define SECOND (1000 * MILLI)
 
 /* Written by the host, for its parent: the longest delay, since when it waits,
- * or 0, and how often it got the lock. */
-static volatile long long *longest, *since, *locks;
+ * or 0. Written by the host or the guest: what is done. */
+static volatile long long *longest, *since, *done;
+
+/* What happened in the longest wait for the lock. */
+static volatile struct split {
+	long long whole, runs, turns, after;
+} * split;
+
+static pid_t guest; /* its process */
 
 static void exit_failed(const char *what)
 {
@@ -127,6 +139,8 @@ static void become_guest(const char *how)
 {
 	struct sched_param none = {0};
 
+	if (!strcmp(how, "none"))
+		return;
 	if (!strcmp(how, "nice")) {
 		if (setpriority(PRIO_PROCESS, 0, 19))
 			exit_failed("nice");
@@ -159,13 +173,26 @@ static void work_always(void)
 		use_processor(SECOND);
 }
 
-static void work_naps(void)
+static void *wake_once(void *when)
 {
-	sleep_until(read_clock(CLOCK_MONOTONIC) + 400 * MILLI);
-	for (;;) {
-		use_processor(2 * MILLI);
-		sleep_until(read_clock(CLOCK_MONOTONIC) + 100 * MICRO);
-	}
+	sleep_until(*(long long *)when);
+	use_processor(MILLI);
+	++*done; /* all threads are on one processor */
+	pause();
+	return NULL;
+}
+
+static void work_wakes(void)
+{
+	long long when = read_clock(CLOCK_MONOTONIC) + 600 * MILLI;
+	pthread_t thread;
+	unsigned int i;
+
+	for (i = 0; i < 20; i++)
+		if (pthread_create(&thread, NULL, wake_once, &when))
+			exit_failed("pthread_create");
+	for (;;)
+		pause();
 }
 
 static void work_gaps(void)
@@ -178,6 +205,25 @@ static void work_gaps(void)
 		note_delay(read_clock(CLOCK_MONOTONIC) - next);
 		use_processor(2 * MILLI);
 	}
+}
+
+/* What a process has got of its processor. */
+struct used {
+	long long ns, delay, turns;
+};
+
+static struct used read_used(pid_t pid)
+{
+	struct used used;
+	char path[64];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/schedstat", pid);
+	file = fopen(path, "re");
+	if (!file || fscanf(file, "%lld %*d %lld", &used.ns, &used.turns) != 2)
+		exit_failed(path);
+	fclose(file);
+	return used;
 }
 
 #define HELD (4 << 20) /* bytes written under the lock */
@@ -202,6 +248,25 @@ static void work_holds(void)
 			exit_failed(locked);
 }
 
+/* Gets the lock and gives it back. */
+static void want_lock(int fd)
+{
+	struct used was[2] = {read_used(getpid()), read_used(guest)}, is[2];
+	long long whole = read_clock(CLOCK_MONOTONIC);
+
+	if (pwrite(fd, "", 1, 0) != 1)
+		exit_failed(locked);
+	whole = read_clock(CLOCK_MONOTONIC) - whole;
+	if (whole <= split->whole)
+		return;
+	is[0] = read_used(getpid());
+	is[1] = read_used(guest);
+	split->whole = whole;
+	split->runs = is[1].ns - was[1].ns;
+	split->after = is[0].delay - was[0].delay;
+	split->turns = whole - split->runs - split->after;
+}
+
 static void work_wants(void)
 {
 	long long next = read_clock(CLOCK_MONOTONIC);
@@ -211,10 +276,9 @@ static void work_wants(void)
 		next += 50 * MILLI;
 		sleep_until(next);
 		*since = next;
-		if (pwrite(fd, "", 1, 0) != 1)
-			exit_failed(locked);
+		want_lock(fd);
 		*since = 0;
-		++*locks;
+		++*done;
 		note_delay(read_clock(CLOCK_MONOTONIC) - next);
 		if (next < read_clock(CLOCK_MONOTONIC))
 			next = read_clock(CLOCK_MONOTONIC);
@@ -239,7 +303,7 @@ static void pin_to(int cpu)
 		exit_failed("sched_setaffinity");
 }
 
-static pid_t start_work(void (*work)(void), const char *guest)
+static pid_t start_work(void (*work)(void), const char *how)
 {
 	pid_t pid;
 
@@ -252,29 +316,10 @@ static pid_t start_work(void (*work)(void), const char *guest)
 		return pid;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	pin_to(0);
-	if (guest)
-		become_guest(guest);
+	if (how)
+		become_guest(how);
 	work();
 	_exit(0);
-}
-
-/* What a process has got of its processor. */
-struct used {
-	long long ns, turns;
-};
-
-static struct used read_used(pid_t pid)
-{
-	struct used used;
-	char path[64];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%d/schedstat", pid);
-	file = fopen(path, "re");
-	if (!file || fscanf(file, "%lld %*d %lld", &used.ns, &used.turns) != 2)
-		exit_failed(path);
-	fclose(file);
-	return used;
 }
 
 static void end_work(pid_t pid)
@@ -289,7 +334,7 @@ static const struct {
 	void (*guest)(void), (*host)(void), (*other)(void);
 } works[] = {
 	{"share", work_always, work_always, NULL},
-	{"naps", work_naps, work_always, NULL},
+	{"wakes", work_wakes, work_always, NULL},
 	{"gaps", work_always, work_gaps, NULL},
 	{"lock", work_holds, work_long, work_wants},
 };
@@ -351,12 +396,12 @@ static void run_storm(long long ms)
 	sleep_until(read_clock(CLOCK_MONOTONIC) + ms * MILLI / 2);
 	for (i = 0; i < 26; i++)
 		end_work(pid[i]);
-	printf("0 0 0 0 0 0\n");
+	printf("0 0 0 0 0 0 0 0 0 0\n");
 }
 
-static void measure_work(unsigned int n, const char *guest, long long ms)
+static void measure_work(unsigned int n, const char *how, long long ms)
 {
-	pid_t pid[3] = {start_work(works[n].guest, guest)};
+	pid_t pid[3] = {guest = start_work(works[n].guest, how)};
 	struct used was[2], is[2];
 	long long began;
 
@@ -370,32 +415,37 @@ static void measure_work(unsigned int n, const char *guest, long long ms)
 	was[1] = read_used(pid[1]);
 	began = read_clock(CLOCK_MONOTONIC);
 	*longest = 0;
-	*locks = 0;
+	*done = 0;
+	split->whole = 0;
 	sleep_until(began + ms * MILLI);
 	if (*since)
 		note_delay(read_clock(CLOCK_MONOTONIC) - *since);
 	is[0] = read_used(pid[0]);
 	is[1] = read_used(pid[1]);
-	printf("%lld %lld %lld %lld %lld %lld\n",
-	       (is[0].ns - was[0].ns) / MICRO, (is[1].ns - was[1].ns) / MICRO,
+	printf("%lld %lld %lld %lld %lld %lld ", (is[0].ns - was[0].ns) / MICRO,
+	       (is[1].ns - was[1].ns) / MICRO,
 	       (read_clock(CLOCK_MONOTONIC) - began) / MICRO, *longest / MICRO,
-	       is[0].turns - was[0].turns, *locks);
-	end_work(pid[0]);
-	end_work(pid[1]);
+	       is[0].turns - was[0].turns, *done);
+	printf("%lld %lld %lld %lld\n", split->whole / MICRO,
+	       split->runs / MICRO, split->turns / MICRO, split->after / MICRO);
+	end_work(pid[1]); /* or the guest would not get to end */
 	if (pid[2])
 		end_work(pid[2]);
+	end_work(pid[0]);
 }
 
 int main(int argc, char **argv)
 {
 	unsigned int n;
 
-	longest = mmap(NULL, 3 * sizeof(*longest), PROT_READ | PROT_WRITE,
-		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	longest =
+		mmap(NULL, 3 * sizeof(*longest) + sizeof(*split),
+		     PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (longest == MAP_FAILED)
 		exit_failed("mmap");
 	since = longest + 1;
-	locks = longest + 2;
+	done = longest + 2;
+	split = (volatile struct split *)(longest + 3);
 	if (argc == 4 && !strcmp(argv[1], "storm")) {
 		run_storm(atoll(argv[3]));
 		remove_cgroups();
