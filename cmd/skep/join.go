@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 
 	"skep/grid/agent"
 	"skep/grid/ident"
@@ -20,6 +21,10 @@ import (
 	"skep/internal/cli"
 	"skep/internal/service"
 )
+
+// lostLimit is how long an agent in a job of a batch system looks for the hub of its run, which
+// does not come back if it ended.
+const lostLimit = time.Minute
 
 type join struct {
 	token     string
@@ -29,6 +34,7 @@ type join struct {
 	slots     int
 	only      bool
 	untilEOF  bool
+	untilLost bool
 	bee       string
 	keys      string
 	allow     allowances
@@ -43,6 +49,7 @@ func (j *join) options(f *cli.Flags) {
 	f.IntVar(&j.slots, "slots", 0, "run `N` workers at a time (one per CPU)")
 	f.BoolVar(&j.only, "only", false, "join, but run no programs: a later 'skep join' or a service does")
 	f.BoolVar(&j.untilEOF, "until-eof", false, "end when standard input ends, and keep no data: for nodes that a run starts")
+	f.BoolVar(&j.untilLost, "until-lost", false, "end when there was no hub for a minute, and keep no data: for jobs that a run submits")
 	f.StringVar(&j.bee, "bee", "", "run workers under the loader `FILE`")
 	f.StringVar(&j.keys, "update-keys", "", "as root, pin the operators' keys in `FILE`: this machine then applies only kernel updates that they signed")
 	j.labels.options(f)
@@ -61,14 +68,18 @@ func (j *join) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if err := checkSlots(f, j.slots); err != nil {
 		return err
 	}
-	if j.untilEOF {
+	if j.untilEOF || j.untilLost {
 		if j.only || j.token == "" || f.Given("token-file") || f.Given("state") {
-			return f.Usagef("--until-eof needs a token that does not come from a file, and keeps no state")
+			return f.Usagef("--until-eof and --until-lost need a token that does not come from a file, and keep no state")
 		}
-		var stop func()
-		if ctx, stop, err = j.openUntilEOF(ctx, os.Stdin); err != nil {
+		if j.state, err = os.MkdirTemp("", "skep-join-"); err != nil {
 			return err
 		}
+		defer os.RemoveAll(j.state)
+	}
+	if j.untilEOF {
+		var stop func()
+		ctx, stop = untilEOF(ctx, os.Stdin)
 		defer stop()
 	}
 	dir, err := stateDir(j.state)
@@ -77,6 +88,9 @@ func (j *join) run(ctx context.Context, f *cli.Flags, words []string) error {
 	}
 	c := agent.Config{State: agentState(dir), Hub: address, Name: j.name, Version: version,
 		Labels: j.labels, Slots: j.slots, Bee: j.bee, Log: agentLog}
+	if j.untilLost {
+		c.Lost = lostLimit
+	}
 	if !j.only {
 		c.Leave = restartSignals()
 	}
@@ -111,18 +125,14 @@ func (j *join) run(ctx context.Context, f *cli.Flags, words []string) error {
 	return restartError(agent.ErrLeft)
 }
 
-// openUntilEOF makes a state directory that stop removes, and a context that input's end
-// cancels.
-func (j *join) openUntilEOF(parent context.Context, input io.Reader) (ctx context.Context, stop func(), err error) {
-	if j.state, err = os.MkdirTemp("", "skep-join-"); err != nil {
-		return nil, nil, err
-	}
+// untilEOF returns a context that input's end cancels.
+func untilEOF(parent context.Context, input io.Reader) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(parent)
 	go func() {
 		_, _ = io.Copy(io.Discard, input) // an input that cannot be read has ended too
 		cancel()
 	}()
-	return ctx, func() { cancel(); os.RemoveAll(j.state) }, nil
+	return ctx, cancel
 }
 
 // runAgent runs an agent. If systemd started it, runAgent reports its status to systemd.
@@ -181,7 +191,7 @@ func joinError(err error) error {
 		return cli.WithCode(cli.Refused, err)
 	case errors.Is(err, ident.ErrNotAdmitted), errors.Is(err, ident.ErrCloned):
 		return cli.WithCode(cli.Usage, err)
-	case errors.As(err, &dial), errors.Is(err, context.DeadlineExceeded):
+	case errors.As(err, &dial), errors.Is(err, context.DeadlineExceeded), errors.Is(err, agent.ErrLost):
 		return cli.WithCode(cli.Unreachable, err)
 	}
 	return withExitCode(err)

@@ -50,6 +50,8 @@ type Config struct {
 	// Hurry receives a value when Run has to return at once, although it moves programs to other
 	// nodes after its context has ended; nil: it moves none.
 	Hurry <-chan os.Signal
+	// Run returns ErrLost after so long without a hub; 0: never.
+	Lost time.Duration
 
 	// What programs may access in addition to the system and their own directory. The hub and its users cannot extend it.
 	Read, Write []string
@@ -89,6 +91,7 @@ type Agent struct {
 	boot       string
 
 	connected bool            // at least once, to the hub that it joined
+	lost      time.Time       // when the last connection ended, or Run began
 	away      map[string]bool // why there is no connection, as far as it is logged
 	store     store
 	areas     areas // of users with accounts

@@ -163,8 +163,12 @@ func (a *Agent) awaitLeave(ctx context.Context) bool {
 	return true
 }
 
+// ErrLost is returned by Run if Config.Lost is set, and there was no hub for so long.
+var ErrLost = errors.New("the hub has gone, and with it the run that started this node")
+
 // Run works for the hub that the node joined until ctx ends, the node left (ErrLeft), the hub
-// refuses this node for good, or the identity is invalid. Broken connections are opened again.
+// refuses this node for good or is lost (ErrLost), or the identity is invalid. Broken connections
+// are opened again.
 func Run(ctx context.Context, c Config) error {
 	a, err := newAgent(c)
 	if err != nil {
@@ -198,6 +202,7 @@ func Run(ctx context.Context, c Config) error {
 	}()
 	defer a.startOwner(ctx)()
 	defer a.startRolls(ctx)()
+	a.lost = time.Now()
 	for wait := retryFirst; ; wait = min(2*wait, retryLast) {
 		began := time.Now()
 		a.config.Alive()
@@ -213,12 +218,17 @@ func Run(ctx context.Context, c Config) error {
 			return ident.ErrOtherHub // later it may be a temporary error
 		case whyNever(node) != nil:
 			return whyNever(node)
+		case c.Lost > 0 && time.Since(a.lost) > c.Lost:
+			return ErrLost
 		}
 		if time.Since(began) > retryLast {
 			wait = retryFirst
 		}
 		if len(a.listCarried()) > 0 {
 			wait = min(wait, retryCarry)
+		}
+		if c.Lost > 0 {
+			wait = min(wait, c.Lost/8)
 		}
 		a.logAway(err, wait)
 		select {
@@ -451,6 +461,7 @@ func (a *Agent) serve(ctx, life context.Context, l *link, messages <-chan *nats.
 	told := ctx.Done()
 	var left <-chan struct{}
 	var hurry <-chan os.Signal
+	defer func() { a.lost = time.Now() }()
 	for {
 		select {
 		case <-life.Done():
