@@ -174,20 +174,6 @@ read -r SKEP_TOKEN && export SKEP_TOKEN
 %s`, quoteShell(h.Arch), quoteShell(strings.ToLower(h.OS)), hub, hostCommand(h, quoteShell(skep)))
 }
 
-// hostCommand returns the end of a host's script, which starts its agents. Slurm's tasks get
-// standard input from srun, but a job that waits in the queue does not see it end, so that is
-// cancelled by its name. An agent for each task, because Slurm may confine each task to
-// processors of its own; one that ends ends no other.
-func hostCommand(h *hosts.Host, skep string) string {
-	name := quoteShell(h.Name)
-	if h.Batch == "" {
-		return fmt.Sprintf(`exec %s join "$hub" --until-eof --name %s --slots %d`, skep, name, h.Slots)
-	}
-	return fmt.Sprintf(`{ cat; scancel --quiet --user="$(id -un)" --state=PENDING --name="skep-$$"; } |
-srun --job-name="skep-$$" --ntasks=%d --export=ALL --input=all --wait=0 --kill-on-bad-exit=0 \
-	sh -c 'exec "$0" join "$1" --until-eof --name "$2-$SLURM_PROCID" --slots 1' %s "$hub" %s`, h.Slots, skep, name)
-}
-
 // shellCommand returns the command that runs a script on a host.
 func shellCommand(h *hosts.Host, script string) []string {
 	if isHere(h) {

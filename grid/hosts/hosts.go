@@ -33,7 +33,7 @@ type Host struct {
 	Agent    string // the folder whose bin/ has skep; "" is the PATH
 	Registry string // folder of worker programs
 	Slots    int    // how many workers it runs at a time
-	Batch    string // the batch system whose jobs run the workers: "slurm"; "" is none
+	Batch    string // the batch system whose jobs run the workers: "slurm", "sge" or "pbs"; "" is none
 }
 
 // textMax is far above the size of any host file that people write.
@@ -282,12 +282,10 @@ func (r *reader) readScheduler(h *Host, e *xml.StartElement) error {
 	case "", "fork":
 	case "rr", "round-robin", "round_robin":
 		return r.errorf("the type %s is not supported: write a Host for each computer of the cluster", t)
-	case "slurm":
+	case "slurm", "sge", "pbs":
 		h.Batch = t
-	case "pbs", "sge":
-		return r.errorf("the type %s is not supported: type `skep up` on this computer, and let a job of %s type `skep join`", t, t)
 	default:
-		return r.errorf("there is no type %q of JobScheduler: write fork or slurm", t)
+		return r.errorf("there is no type %q of JobScheduler: write fork, slurm, sge or pbs", t)
 	}
 	if text, given := a["maxjob"]; given {
 		n, err := strconv.Atoi(text)

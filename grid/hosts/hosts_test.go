@@ -23,6 +23,8 @@ func TestRead(t *testing.T) {
   <Host name="localhost"><WorkingPath path="/tmp"/><Agent invoker="ssh" mxio="no" port="5"/></Host>
   <Host name="localhost"/>
   <Host name="localhost"><JobScheduler type="slurm" maxjob="3"/></Host>
+  <Host name="localhost"><JobScheduler type="sge"/></Host><Host name="localhost"><JobScheduler type="sge"/></Host>
+  <Host name="far"><JobScheduler type="pbs" maxjob="5"/></Host>
   <TimeOut second="90"/>
   <Debug/><Log file="x"/><Monitor host="h" port="1"/>
 </OmniRpcConfig>
@@ -34,11 +36,13 @@ func TestRead(t *testing.T) {
 		{Place: "hosts.xml:4:3", Name: "one", User: "me", Arch: "x86_64", OS: "linux", Agent: "/opt/skep", Registry: "/opt/stubs", Slots: 4},
 		{Place: "hosts.xml:10:3", Name: "localhost", Slots: 2},
 		{Place: "hosts.xml:12:3", Name: "localhost", Slots: 3, Batch: "slurm"},
+		{Place: "hosts.xml:13:3", Name: "localhost", Slots: 2, Batch: "sge"},
+		{Place: "hosts.xml:14:3", Name: "far", Slots: 5, Batch: "pbs"},
 	}
 	if !reflect.DeepEqual(f.Hosts, want) || f.Timeout != 90*time.Second {
 		t.Errorf("got %+v", f)
 	}
-	for i, w := range []string{"hosts.xml:10:26: WorkingPath has no effect", "hosts.xml:10:52: port", "hosts.xml:14:3: Debug", "hosts.xml:14:11: Log", "hosts.xml:14:26: Monitor"} {
+	for i, w := range []string{"hosts.xml:10:26: WorkingPath has no effect", "hosts.xml:10:52: port", "hosts.xml:16:3: Debug", "hosts.xml:16:11: Log", "hosts.xml:16:26: Monitor"} {
 		if len(f.Warnings) != 5 || !strings.HasPrefix(f.Warnings[i], w) {
 			t.Errorf("warnings %q, want %q", f.Warnings, w)
 		}
@@ -67,10 +71,8 @@ func TestProblems(t *testing.T) {
 		host(`<Agent invoker="globus"/>`):                 "the invoker globus is not supported: write ssh",
 		host(`<Agent invoker="daemon"/>`):                 "the invoker daemon is not supported: type `skep up`",
 		host(`<Agent invoker="ssh" mxio="so"/>`):          `mxio is on or off, not "so"`,
-		host(`<JobScheduler type="pbs"/>`):                "the type pbs is not supported: type `skep up`",
 		host(`<JobScheduler type="rr"/>`):                 "write a Host for each computer",
-		host(`<JobScheduler type="sge" maxjob="2"/>`):     "let a job of sge type `skep join`",
-		host(`<JobScheduler type="lottery"/>`):            "there is no type \"lottery\" of JobScheduler: write fork or slurm",
+		host(`<JobScheduler type="lottery"/>`):            "there is no type \"lottery\" of JobScheduler: write fork, slurm, sge or pbs",
 		host(`<JobScheduler maxjob="0"/>`):                `maxjob is a number from 1 to 4096, not "0"`,
 		host(`<JobScheduler maxjob="4097"/>`):             `maxjob is a number from 1 to 4096, not "4097"`,
 		host(`<JobScheduler maxjobs="2"/>`):               "JobScheduler has no attribute maxjobs: write type, maxjob",

@@ -44,6 +44,7 @@ var callVariables = []Variable{
 	{"SKEP_STREAM", "skep-run(1)", "the descriptor on which a worker program gets its calls"},
 	{"SKEP_ERRORS", "skep-run(1)", "in a master program that uses the functions of OmniRPC: exit, the default, ends the program when a call fails; return makes the call return its code"},
 	{"OMRPC_RSH", "skep-run(1)", "the program that starts agents on the hosts of a host file; by default ssh"},
+	{"SKEP_QSUB", "skep-run(1)", "the command that submits jobs for hosts with SGE or PBS in a host file, with options of the site such as a queue; by default qsub"},
 	{"OMRPC_REG_PATH", "skep-run(1)", "the folder of the worker programs that omrpc-register registered; by default .omrpc_registry in the home directory"},
 	{"OMRPC_DEBUG", "skep-run(1)", "in a master program that uses the functions of OmniRPC: if set, OmniRPC's debug flag is on"},
 }
