@@ -92,3 +92,21 @@ suite_slurm = SKEP_TEST_SLURM=1 $(GO) test -count=1 -json -run '^TestSlurm(Itsel
 suite_slurm_kind = go
 suite_slurm_deadline = 1260
 suite_slurm_needs = $(B)/bin/skep $(o2g_run_needs) $(call update_needs,$(update_kernels))
+
+# Hosts that submit jobs to the distribution's SGE, as root. Its packages are unpacked and not
+# installed, because they would start daemons and bring a mail server.
+sge_packages := $(B)/sge/unpacked
+
+$(sge_packages):
+	$(call say,APT)
+	$(Q)rm -rf $(@D) && mkdir -p $(@D)
+	$(Q)cd $(@D) && apt-get -qq download gridengine-master gridengine-exec \
+		gridengine-client gridengine-common libjemalloc2
+	$(Q)cd $(@D) && for p in *.deb; do dpkg-deb -x $$p . || exit; rm $$p; done
+	$(Q)touch $@
+
+FULL_SUITES += sge
+suite_sge = SKEP_TEST_SGE=$(abspath $(dir $(sge_packages))) $(GO) test -count=1 -json -run '^TestSGE$$' ./cmd/skep
+suite_sge_kind = go
+suite_sge_deadline = 600
+suite_sge_needs = $(B)/bin/skep $(sge_packages)
