@@ -27,6 +27,7 @@ const struct abi_desc_ops *const abi_desc_kinds[ABI_DESC_KINDS] = {
 	[ABI_DESC_PAIR] = &abi_pair_ops,
 	[ABI_DESC_UNIX] = &abi_unix_ops,
 	[ABI_DESC_EVENT] = &abi_eventfd_ops,
+	[ABI_DESC_COUNTER] = &abi_counter_ops,
 	[ABI_DESC_TIMER] = &abi_timerfd_ops,
 	[ABI_DESC_SIGNAL] = &abi_signalfd_ops,
 	[ABI_DESC_EPOLL] = &abi_epoll_ops,

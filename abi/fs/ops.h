@@ -38,7 +38,6 @@ struct abi_desc_ops {
 	u8 regular;
 	u8 unmoved;  /* without `seek`: lseek succeeds and returns 0 */
 	u8 placed;   /* abi keeps its position; after a fork the host does */
-	u8 divided;  /* after a fork parent and child have separate ones */
 	u8 unpassed; /* execve cannot pass it on */
 	u32 fs_type; /* fstatfs without `control`: ABI_FS_*. ENOSYS */
 

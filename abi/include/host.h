@@ -615,6 +615,12 @@ struct abi_host {
 	 */
 	s64 (*pipe)(s32 handle[2], u32 type);
 	/*
+	 * eventfd(2): a handle that never blocks, for file_read and file_write
+	 * of eight bytes and for io_wait; other processes share the counter.
+	 * semaphore: 1, or 0. NULL: processes do not share them.
+	 */
+	s64 (*counter)(u64 value, u32 semaphore);
+	/*
 	 * The two waits return -EINTR if `thread` is kicked before or during
 	 * the call. NULL: a program is one process. Otherwise MAP_SHARED memory
 	 * without a file is created by mem_file with handle -1.

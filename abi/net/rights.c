@@ -75,7 +75,7 @@ static s64 take_number(struct abi_call *c, u32 fd, struct abi_rights_held *to)
 		return -LINUX_EBADF;
 	to->desc[to->rights.count] = d;
 	to->rights.list[to->rights.count++].handle = d->handle;
-	if (!abi_desc_ops(d)->handle)
+	if (!abi_desc_ops(d)->handle || d->kind == ABI_DESC_COUNTER)
 		return refuse_control(c);
 	share_file(c, d);
 	return 0;

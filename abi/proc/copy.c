@@ -10,6 +10,7 @@
 #include "abi/fs/pipe.h"
 #include "abi/include/fork.h"
 #include "abi/net/pair.h"
+#include "abi/poll/eventfd.h"
 #include "abi/state/proc.h"
 #include "abi/thread/lock.h"
 #include "base/errno.h"
@@ -28,8 +29,7 @@ static struct abi_desc *desc_at(struct abi_proc *p, u32 i)
 	return d;
 }
 
-/* All pipes and socket pairs become the host's. */
-static s64 share_pipes(struct abi_proc *p)
+s64 abi_copy_share(struct abi_proc *p)
 {
 	u32 i, high = __atomic_load_n(&p->fds.high, __ATOMIC_RELAXED);
 	struct abi_desc *d;
@@ -42,6 +42,8 @@ static s64 share_pipes(struct abi_proc *p)
 		error = abi_pipe_share(p, d);
 		if (!error)
 			error = abi_pair_share(p, d);
+		if (!error)
+			error = abi_eventfd_share(p, d);
 		abi_desc_put(p, d);
 	}
 	return error;
@@ -91,10 +93,10 @@ s64 abi_copy_prepare(struct abi_proc *p)
 	/* from now on new pipes are the host's */
 	__atomic_store_n(&p->forked, 1, __ATOMIC_SEQ_CST);
 	wait_vfork(p);
-	return share_pipes(p);
+	return abi_copy_share(p);
 }
 
-static s64 check_descs(struct abi_proc *p)
+int abi_copy_left(struct abi_proc *p)
 {
 	const struct abi_desc *d;
 	u32 i;
@@ -104,7 +106,8 @@ static s64 check_descs(struct abi_proc *p)
 		d = &p->fds.desc[i];
 		if (!d->refs)
 			continue;
-		if (d->kind == ABI_DESC_PIPE || d->kind == ABI_DESC_PAIR)
+		if (d->kind == ABI_DESC_PIPE || d->kind == ABI_DESC_PAIR ||
+		    (d->kind == ABI_DESC_EVENT && p->host->counter))
 			return 1;
 	}
 	return 0;
@@ -126,12 +129,9 @@ static s64 check_areas(struct abi_proc *p)
 
 s64 abi_copy_check(struct abi_proc *p)
 {
-	s64 rc;
-
 	if (__atomic_load_n(&p->vfork.thread, __ATOMIC_SEQ_CST))
 		return 1;
-	rc = check_descs(p);
-	return rc ? rc : check_areas(p);
+	return abi_copy_left(p) ? 1 : check_areas(p);
 }
 
 /* For the host ------------------------------------------------------------- */

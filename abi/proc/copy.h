@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* fork(2) on hosts with info.spawns: what can be copied. */
+/* fork(2): what processes share must be the host's; and on hosts with
+ * info.spawns: what can be copied. */
 #ifndef ABI_PROC_COPY_H
 #define ABI_PROC_COPY_H
 
@@ -8,6 +9,12 @@
 #include "abi/state/fds.h"
 
 struct abi_proc;
+
+/* All pipes, socket pairs and eventfds become the host's. 0 or a negative
+ * errno. */
+s64 abi_copy_share(struct abi_proc *p);
+/* Under all locks: whether there is one that is not. */
+int abi_copy_left(struct abi_proc *p);
 
 /* One fork at a time; no lock is held. */
 void abi_copy_begin(struct abi_proc *p);

@@ -243,7 +243,6 @@ static void count_references(struct abi_proc *p)
 		d = &fds->desc[i];
 		d->refs = d->numbers;
 		d->parked = 0;
-		d->parted |= abi_desc_ops(d)->divided;
 		abi_memset(d->event.waiters, 0, sizeof(d->event.waiters));
 	}
 	for (i = 1; i < ABI_BACKINGS_MAX; i++)
@@ -369,6 +368,26 @@ static void share_stack(struct abi_call *c, struct abi_family_op *op)
 	op->stack_len = len <= ABI_VFORK_STACK ? (u32)len : 0;
 }
 
+/* Takes all locks when eventfds are the host's. */
+static s64 lock_shared(struct abi_proc *p)
+{
+	s64 rc;
+	int left;
+
+	/* from now on new ones are */
+	__atomic_store_n(&p->forked, 1, __ATOMIC_SEQ_CST);
+	do {
+		rc = abi_copy_share(p);
+		if (rc)
+			return rc;
+		lock_process(p);
+		left = abi_copy_left(p);
+		if (left)
+			unlock_process(p);
+	} while (left);
+	return 0;
+}
+
 static s64 fork_process(struct abi_call *c, const struct fork *f)
 {
 	struct abi_family_op op = {.verb = ABI_FAMILY_FORK,
@@ -379,9 +398,10 @@ static s64 fork_process(struct abi_call *c, const struct fork *f)
 
 	if (op.status)
 		share_stack(c, &op);
-	lock_process(p);
+	rc = lock_shared(p);
+	if (rc)
+		return rc;
 	share_positions(p);
-	__atomic_store_n(&p->forked, 1, __ATOMIC_RELAXED);
 	rc = p->host->family(&op, c->t->index);
 	if (!rc) {
 		become_child(c, (u32)op.pid);

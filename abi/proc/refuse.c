@@ -69,7 +69,7 @@ static const char *const sentences[ABI_REFUSALS] = {
 		"the default actions before it executes a program",
 	[ABI_REFUSE_PASS] =
 		"a descriptor is closed in the program that is started: "
-		"sockets of AF_UNIX, eventfd, timers, signalfd and epoll are "
+		"sockets of AF_UNIX, timers, signalfd and epoll are "
 		"not passed on by this host",
 	[ABI_REFUSE_PAIR_OPTION] =
 		"an option of a socket of AF_UNIX refused (ENOPROTOOPT): "

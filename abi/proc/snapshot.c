@@ -125,6 +125,7 @@ static const char *name_kind(const struct abi_desc *d)
 			       ? " is a terminal or a device"
 			       : " is neither a file nor a folder";
 	case ABI_DESC_EVENT:
+	case ABI_DESC_COUNTER:
 		return " is an eventfd";
 	case ABI_DESC_TIMER:
 		return " is a timerfd";

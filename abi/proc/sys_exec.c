@@ -18,6 +18,7 @@
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
 #include "abi/net/pair.h"
+#include "abi/poll/eventfd.h"
 #include "abi/signal/signal.h"
 #include "abi/thread/lock.h"
 #include "abi/thread/thread.h"
@@ -260,10 +261,11 @@ static int is_passed(struct writer *w, struct abi_desc *d)
 		w->error = abi_pipe_share(p, d);
 	if (!w->error)
 		w->error = abi_pair_share(p, d);
+	if (!w->error)
+		w->error = abi_eventfd_share(p, d);
 	if (d->kind == ABI_DESC_UNIX ||
 	    (abi_vfork_is(p) &&
-	     (d->kind == ABI_DESC_EVENT || d->kind == ABI_DESC_TIMER ||
-	      d->kind == ABI_DESC_SIGNAL))) {
+	     (d->kind == ABI_DESC_TIMER || d->kind == ABI_DESC_SIGNAL))) {
 		abi_refuse(p, ABI_REFUSE_PASS, 0);
 		return 0;
 	}

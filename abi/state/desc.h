@@ -29,6 +29,7 @@ enum abi_desc_kind {
 	ABI_DESC_PAIR,	 /* socketpair: both are */
 	ABI_DESC_UNIX,	 /* a socket of AF_UNIX without a peer */
 	ABI_DESC_EVENT,
+	ABI_DESC_COUNTER, /* an eventfd of the host: handle */
 	ABI_DESC_TIMER,
 	ABI_DESC_SIGNAL, /* signalfd; value: the set, atomic */
 	ABI_DESC_EPOLL,
@@ -61,7 +62,6 @@ struct abi_desc {
 	u32 pipe, peer;
 	u32 identified;		 /* `file` is known; atomic */
 	struct abi_file_id file; /* of what has a handle */
-	u32 parted;    /* EVENT: the parent process has another copy */
 	u32 parked;    /* filelock.c keeps the handle open; fds->lock */
 	u32 std;       /* 1 + the number of the stream that the host attached */
 	u32 inherited; /* regular file: the host keeps the position */

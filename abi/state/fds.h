@@ -27,7 +27,6 @@ struct abi_fds {
 	struct abi_lock bounce_lock; /* never held during a wait */
 	/* messages that were logged, atomic: execve closed an epoll */
 	u32 said_exec;
-	u32 said_parted;  /* an eventfd was copied by a fork */
 	u32 said_lock;	  /* the host has no file locks */
 	u32 said_type;	  /* a socket type was refused */
 	u32 said_unix;	  /* AF_UNIX sockets get no peer */

@@ -34,6 +34,18 @@ static s64 host_pipe(s32 handle[2], u32 type)
 	return pipe2(handle, O_NONBLOCK | O_CLOEXEC) ? -errno : 0;
 }
 
+static s64 counter_error;
+
+static s64 host_counter(u64 value, u32 semaphore)
+{
+	s64 fd = counter_error ? counter_error
+			       : eventfd(0, EFD_NONBLOCK | (int)semaphore);
+
+	if (fd >= 0 && value && write((int)fd, &value, 8) != 8)
+		abort();
+	return fd;
+}
+
 static s64 take_state(const struct abi_family_op *op)
 {
 	static u8 state[1 << 20];
@@ -376,6 +388,53 @@ static void test_pairs(void)
 	p->forked = 0;
 }
 
+static void test_counters(void)
+{
+	u64 *value = GUEST(0x100);
+	s64 fd = CALL(eventfd2, 7, 0), one = CALL(eventfd2, 2, 1);
+	struct io_task task = {.t = guest_thread()->index, .nr = ABI_NR_read};
+
+	counter_error = -LINUX_ENOMEM;
+	tap_ok(CALL(fork) == -LINUX_ENOMEM && !copied &&
+		       CALL(read, (u64)fd, page + 0x100, 8) == 8 && *value == 7,
+	       "fork fails if the host has no counter, which stays");
+	counter_error = 0;
+	task.a[0] = (u64)fd;
+	task.a[1] = page + 0x500;
+	task.a[2] = 8;
+	self = task.t;
+	io_start(&task);
+	WAIT_FOR(io_sleeps(task.t));
+	self = 0;
+	tap_ok(CALL(fork) == CHILD && abi_fork_number(p, (u32)one) >= 0 &&
+		       p->fds.desc[p->fds.slot[one].desc - 1].kind ==
+			       ABI_DESC_COUNTER,
+	       "eventfds are the host's before the copy");
+	*value = 5;
+	CALL(write, (u64)fd, page + 0x100, 8);
+	tap_ok(io_join(&task) == 8 && u64_at(page + 0x500) == 5,
+	       "and wake who waited before");
+	CALL(read, (u64)one, page + 0x100, 8);
+	tap_ok(*value == 1 &&
+		       CALL(read, (u64)one, page + 0x100, 4) == -LINUX_EINVAL &&
+		       CALL(lseek, (u64)one, 0, 1) == 0,
+	       "a semaphore remains one");
+	free(copied);
+	copied = NULL;
+	CALL(close_range, 0, ~0u, 0);
+	fd = CALL(eventfd2, 3, ABI_O_NONBLOCK);
+	tap_ok(p->fds.desc[p->fds.slot[fd].desc - 1].kind == ABI_DESC_COUNTER &&
+		       CALL(read, (u64)fd, page + 0x100, 8) == 8 &&
+		       *value == 3 &&
+		       CALL(read, (u64)fd, page + 0x100, 8) == -LINUX_EAGAIN,
+	       "later ones are the host's from the start");
+	counter_error = -LINUX_ENFILE;
+	tap_ok(CALL(eventfd2, 0, 0) == -LINUX_ENFILE, "or fail");
+	counter_error = 0;
+	CALL(close_range, 0, ~0u, 0);
+	p->forked = 0;
+}
+
 /* What happens from the copy to the child's first step. */
 static void test_start(void)
 {
@@ -471,11 +530,13 @@ int main(void)
 	fake.host.family = host_family;
 	fake.host.thread_self = thread_self;
 	fake.host.pipe = host_pipe;
+	fake.host.counter = host_counter;
 	test_child();
 	test_ends();
 	test_refused();
 	test_copy();
 	test_pairs();
+	test_counters();
 	test_start();
 	test_pipes();
 	test_waiting();

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -89,6 +90,18 @@ s64 lin_pipe(s32 handle[2], u32 type)
 			AF_UNIX, (int)type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
 			handle));
 	return errno_result(pipe2(handle, O_CLOEXEC | O_NONBLOCK));
+}
+
+s64 lin_counter(u64 value, u32 semaphore)
+{
+	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK |
+				    (semaphore ? EFD_SEMAPHORE : 0));
+
+	if (fd < 0 || !value ||
+	    write(fd, &value, sizeof(value)) == sizeof(value))
+		return errno_result(fd);
+	close(fd);
+	return -EIO;
 }
 
 /* Members of the family --------------------------------------------------- */

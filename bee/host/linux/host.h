@@ -135,6 +135,7 @@ s64 lin_write_all(int fd, const u8 *bytes, u64 len);
 /* family.c */
 s64 lin_family(struct abi_family_op *op, u32 thread);
 s64 lin_pipe(s32 handle[2], u32 type);
+s64 lin_counter(u64 value, u32 semaphore);
 s64 lin_sock(s32 handle, struct abi_sock_op *op);
 s32 lin_family_guest(s32 pid); /* the guest's number of a process */
 int lin_family_has(s32 pid);

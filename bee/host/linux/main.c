@@ -56,6 +56,7 @@ const struct abi_host lin_host = {
 	.file_lock = lin_file_lock,
 	.path = abi_lin_path,
 	.pipe = lin_pipe,
+	.counter = lin_counter,
 	.family = lin_family,
 	.watch = lin_watch,
 	.ipc = lin_ipc,
