@@ -193,6 +193,8 @@ s64 bee_file_close(s32 handle)
 		closesocket(h->s);
 	else if (h->kind == WIN_EXEC)
 		bee_exec_close(h);
+	else if (h->kind == WIN_COUNTER)
+		bee_counter_close(h->counter);
 	else
 		CloseHandle(h->h);
 	bee_handle_free(handle);
@@ -303,6 +305,8 @@ static s64 handle_read(struct win_handle *h, const struct abi_io *io)
 		return bee_stream_read(h->stream, io->buf, io->len);
 	case WIN_SOCK:
 		return bee_sock_read(h, io->buf, io->len);
+	case WIN_COUNTER:
+		return bee_counter_read(h->counter, io->buf, io->len);
 	}
 	return plain_read(h, io);
 }
@@ -327,6 +331,8 @@ static s64 handle_write(struct win_handle *h, const struct abi_io *io)
 					io->len);
 	case WIN_SOCK:
 		return bee_sock_write(h, io->buf, io->len);
+	case WIN_COUNTER:
+		return bee_counter_write(h->counter, io->buf, io->len);
 	case WIN_EXEC:
 		return write_memory(h, io);
 	}

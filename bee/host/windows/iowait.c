@@ -15,13 +15,16 @@
 #define SLOTS_ON_STACK 64
 /* WSAPoll reports no refused connections before Windows 10 2004. */
 #define CONNECT_MS 50
-/* Windows tells a writer that nobody reads when it asks. */
+/* Windows tells a writer that nobody reads when it asks; and an eventfd does
+ * not ring when there is room again. */
 #define WATCH_MS 50
+/* A process may be killed before it rings for an eventfd that it wrote. */
+#define RING_MS 1000
 
 struct sleep {
 	WSAPOLLFD *fd; /* one more than the entries, for the doorbell */
 	u32 sockets, connecting;
-	u32 watched; /* the last reader of a pipe may leave */
+	DWORD look; /* ms until the next look; INFINITE: when it is rung */
 };
 
 static int doorbell_socket(struct win_thread *t)
@@ -96,6 +99,12 @@ static int connect_failed(SOCKET s)
 	return select(0, NULL, NULL, &bad, &none) > 0;
 }
 
+static void look_within(struct sleep *s, DWORD ms)
+{
+	if (s->look > ms)
+		s->look = ms;
+}
+
 /* As a socket of Linux: the end of input is readable, and if nobody reads the
  * output either, that is POLLHUP. */
 static u32 pair_events(struct win_handle *h, u32 events, struct sleep *s)
@@ -106,7 +115,7 @@ static u32 pair_events(struct win_handle *h, u32 events, struct sleep *s)
 		in = WIN_POLLIN | WIN_POLLRDNORM | WIN_POLLRDHUP;
 	if (in & WIN_POLLRDHUP || events & (WIN_POLLOUT | WIN_POLLWRNORM)) {
 		out = bee_stream_poll(h->out, events);
-		s->watched = 1;
+		look_within(s, WATCH_MS);
 	}
 	if (out & WIN_POLLERR && in & WIN_POLLRDHUP)
 		e = WIN_POLLHUP;
@@ -118,8 +127,16 @@ static u32 stream_events(struct win_handle *h, u32 events, struct sleep *s)
 {
 	u32 e = bee_stream_poll(h->stream, events);
 
-	s->watched |= bee_stream_watched(h->stream);
+	if (bee_stream_watched(h->stream))
+		look_within(s, WATCH_MS);
 	return h->out ? e | bee_stream_poll(h->out, events) : e;
+}
+
+static u32 counter_events(struct win_handle *h, u32 events, struct sleep *s)
+{
+	look_within(s, events & (WIN_POLLOUT | WIN_POLLWRNORM) ? WATCH_MS
+							       : RING_MS);
+	return bee_counter_poll(h->counter, events);
 }
 
 static u32 plain_events(struct win_handle *h, u32 events, struct sleep *s)
@@ -132,6 +149,8 @@ static u32 plain_events(struct win_handle *h, u32 events, struct sleep *s)
 		return pair_events(h, events, s);
 	if (h->kind == WIN_STREAM)
 		return stream_events(h, events, s);
+	if (h->kind == WIN_COUNTER)
+		return counter_events(h, events, s);
 	return events & always;
 }
 
@@ -142,7 +161,7 @@ static u32 look_plain(struct abi_poll *list, u32 count, struct sleep *s)
 
 	s->sockets = 0;
 	s->connecting = 0;
-	s->watched = 0;
+	s->look = INFINITE;
 	for (i = 0; i < count; i++) {
 		struct win_handle *h = bee_handle_get(list[i].handle);
 
@@ -235,8 +254,8 @@ static s64 wait_loop(struct win_thread *t, struct abi_poll *list, u32 count,
 		left = bee_clock_left(deadline_ns);
 		if (!left)
 			return 0;
-		if (s->watched && left > WATCH_MS)
-			left = WATCH_MS;
+		if (left > s->look)
+			left = s->look;
 		if (s->sockets)
 			sleep_sockets(t, s, doorbell, left);
 		else

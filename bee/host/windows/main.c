@@ -54,6 +54,7 @@ static const struct abi_host host = {
 	.file_lock = bee_file_lock,
 	.path = bee_path,
 	.pipe = bee_stream_pipe,
+	.counter = bee_counter_new,
 	.family = bee_family,
 	.sock_open = bee_sock_open,
 	.sock = bee_sock,

@@ -71,6 +71,8 @@ void bee_exec_close(struct win_handle *h)
 
 static HANDLE handle_of(struct win_handle *h, struct win_passed *to)
 {
+	if (h->kind == WIN_COUNTER)
+		return bee_counter_pass(h->counter, to);
 	if (h->kind != WIN_STREAM)
 		return h->h;
 	return h->out ? NULL : bee_stream_pass(h->stream, to);
@@ -482,7 +484,12 @@ static int take_handle(const struct win_passed *from)
 	if (from->own)
 		return take_pipe(h, from);
 	set_inherited(from->handle, 0);
+	set_inherited(from->out, 0);
 	set_inherited(from->lock_owner, 0);
+	if (from->kind == WIN_COUNTER) {
+		h->counter = bee_counter_open(handle, (HANDLE)from->out);
+		return h->counter ? 0 : ERROR_NOT_ENOUGH_MEMORY;
+	}
 	if (from->kind != WIN_STREAM) {
 		h->h = handle;
 		return 0;

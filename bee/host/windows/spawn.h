@@ -21,6 +21,7 @@ struct win_passed {
 	u32 lock_held;
 	u32 own;  /* a pipe that bee made, or */
 	u32 pair; /* `handle` is its input and `out` its output; 0: shut */
+	/* of an eventfd: the section and the event */
 	u64 handle, out;
 	u64 shut[WIN_SHUTS]; /* of struct pipe_end, pipe.c */
 	u64 lock_owner, lock_id;

@@ -174,11 +174,13 @@ enum win_kind {
 	WIN_DEVICE, /* NUL and other character devices without readiness */
 	WIN_STREAM, /* pipe or console: stream.c */
 	WIN_SOCK,
-	WIN_EXEC, /* memory for the state of execve: spawn.c */
+	WIN_EXEC,    /* memory for the state of execve: spawn.c */
+	WIN_COUNTER, /* an eventfd: counter.c */
 };
 
 struct win_dir;
 struct win_stream;
+struct win_counter;
 
 struct win_file_id {
 	u64 index;
@@ -201,6 +203,7 @@ struct win_handle {
 	struct win_stream *out; /* the other direction, if there are two */
 	u32 pair; /* STREAM: an end of a socket pair, which is two pipes */
 	struct win_dir *dir;
+	struct win_counter *counter;
 	struct win_file_id lock_file; /* valid if lock_known is set */
 	u32 lock_known;
 	u32 lock_held;		    /* closing the handle may drop locks */
@@ -269,6 +272,20 @@ void bee_stream_shut(struct win_stream *s);
 /* pipe.c: the ends of a new pipe, or of a pair of them: host->pipe. */
 s64 bee_stream_pipe(s32 handle[2], u32 type);
 s64 bee_stream_sock(struct win_handle *h, struct abi_sock_op *op);
+
+/* Counters: counter.c ------------------------------------------------------ */
+
+s64 bee_counter_new(u64 value, u32 semaphore); /* host->counter */
+/* A counter that another process passed. Takes ownership of both handles. NULL:
+ * no memory. */
+struct win_counter *bee_counter_open(HANDLE section, HANDLE event);
+s64 bee_counter_read(struct win_counter *c, void *buf, u64 len);
+s64 bee_counter_write(struct win_counter *c, const void *buf, u64 len);
+/* Threads are rung for input only. */
+u32 bee_counter_poll(struct win_counter *c, u32 events);
+/* The section; `to` gets the event. */
+HANDLE bee_counter_pass(const struct win_counter *c, struct win_passed *to);
+void bee_counter_close(struct win_counter *c);
 
 /* Files: file.c, dir.c, path.c, root.c ----------------------------------- */
 
