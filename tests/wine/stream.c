@@ -181,6 +181,22 @@ static BOOL test_read(HANDLE h, void *buf, DWORD len, DWORD *n, OVERLAPPED *o)
 #define CreateNamedPipeW test_pipe
 #define CreateFileW test_file
 #define RegisterWaitForSingleObject test_wait
+static HANDLE test_section(HANDLE file, SECURITY_ATTRIBUTES *s, DWORD how,
+			   DWORD high, DWORD low, const WCHAR *name)
+{
+	return is_refused() ? NULL
+			    : count_handle(CreateFileMappingW(file, s, how,
+							      high, low, name));
+}
+
+static void *test_view(HANDLE h, DWORD how, DWORD high, DWORD low, SIZE_T len)
+{
+	return is_refused() ? NULL : MapViewOfFile(h, how, high, low, len);
+}
+
+#define CreateFileMappingW test_section
+#define MapViewOfFile test_view
+#include "bee/host/windows/counter.c"
 #include "bee/host/windows/pipe.c"
 #define ReadFile test_read
 #include "bee/host/windows/stream.c"
@@ -265,6 +281,25 @@ static int run_ends(int fail)
 	return made;
 }
 
+/* The same for an eventfd, which also waits. */
+static int run_counter(int fail)
+{
+	struct win_counter *c;
+	s64 number;
+
+	step = 0;
+	refused = fail;
+	number = bee_counter_new(0, 0);
+	if (number >= 0) {
+		c = ends[number].counter;
+		(void)bee_counter_poll(c, WIN_POLLIN);
+		bee_counter_close(c);
+		bee_handle_free((s32)number);
+	}
+	refused = 0;
+	return number >= 0 && step < fail;
+}
+
 /* Counts the steps, each of which is refused once. Returns what is left open.
  */
 static int refuse_each(int (*run)(int), int *steps)
@@ -324,5 +359,8 @@ int main(void)
 	tap_ok(steps == 32, "of a pair of bee's %d steps failed once", steps);
 	tap_ok(!left && !ends[0].kind && !ends[1].kind,
 	       "and that leaves nothing open");
+	left = refuse_each(run_counter, &steps);
+	tap_ok(steps == 6, "of an eventfd's %d steps failed once", steps);
+	tap_ok(!left && !ends[0].kind, "and that leaves nothing open");
 	return tap_done();
 }
