@@ -196,6 +196,21 @@ func TestConfinedAllowed(t *testing.T) {
 	})
 }
 
+// Programs run also where the agent's umask is strict, as on machines that were hardened.
+func TestConfinedStrictUmask(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0o077)) // no other test runs meanwhile
+	for name, b := range listConfinementKinds() {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			r := newRigOf(t, Config{State: filepath.Join(s.state, "agent"), Slots: 1, Hide: []string{s.state}, confine: &b})
+			list := listReached(t, r, "read /etc/passwd\ncreate new\nread "+s.key+"\n")
+			if want := []string{"read /etc/passwd", "create new"}; !slices.Equal(list, want) {
+				t.Errorf("%q, want %q", list, want)
+			}
+		})
+	}
+}
+
 func TestAllowedPaths(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

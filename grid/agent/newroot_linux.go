@@ -37,6 +37,8 @@ func enterRoot(b *bounds, dir string) error {
 		return fmt.Errorf("mounts cannot be made private: %w", err)
 	}
 	r := &newRoot{dir, unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
+	// Programs may be other users. Theirs is the umask that the agent was given.
+	defer unix.Umask(unix.Umask(0o022))
 	own, err := r.takeOwn(b)
 	if err != nil {
 		return err
