@@ -26,6 +26,10 @@ import (
 // does not come back if it ended.
 const lostLimit = time.Minute
 
+// hurryAfter is how long after the first signal another one is the second: timeout(1) sends each
+// twice, to the process and to its group.
+const hurryAfter = time.Second
+
 type join struct {
 	token     string
 	tokenFile string
@@ -145,7 +149,7 @@ func runAgent(ctx context.Context, c agent.Config) error {
 	c.Hurry = hurry
 	defer signal.Stop(hurry)
 	defer context.AfterFunc(ctx, func() {
-		signal.Notify(hurry, os.Interrupt, syscall.SIGTERM)
+		time.AfterFunc(hurryAfter, func() { signal.Notify(hurry, os.Interrupt, syscall.SIGTERM) })
 		notifier.Stopping()
 	})()
 	return agent.Run(ctx, c)

@@ -196,11 +196,26 @@ func TestSecondSignal(t *testing.T) {
 	s.await("a checkpoint", func() bool { return j.out.String() != "" })
 	from := j.node()
 	s.hub.Process.Signal(syscall.SIGSTOP) // it answers nothing
+	ended := make(chan struct{})
+	go func() { s.agents[from].Wait(); close(ended) }()
 	s.terminate(from)
 	s.await("the agent's wait", func() bool { return strings.Contains(s.said.String(), "a second signal ends it at once") })
-	began := time.Now()
 	s.terminate(from)
-	s.agents[from].Wait()
+	select {
+	case <-ended:
+		t.Error("signals that are sent twice at once, as by timeout(1), are one")
+	case <-time.After(300 * time.Millisecond):
+	}
+	began := time.Now()
+	s.await("the agent's end", func() bool {
+		s.agents[from].Process.Signal(syscall.SIGTERM)
+		select {
+		case <-ended:
+			return true
+		default:
+			return false
+		}
+	})
 	if d := time.Since(began); d > 10*time.Second {
 		t.Errorf("it took %v", d)
 	}
