@@ -75,8 +75,6 @@ func (b *Boot) ended(panicked bool) (then ending, why Off) {
 		b.Failed++
 	case b.Stage == Settled:
 		b.Late++
-	default:
-		b.Failed, b.Late = 0, 0
 	}
 	both := b.Failed + b.Late
 	switch {

@@ -8,9 +8,11 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -102,6 +104,8 @@ func TestBootsThatEnd(t *testing.T) {
 		"a shutdown without it":         {[]life{late, late, late, shut, shut}, "3 boots with [fix] ended without"},
 		"without it the machine lasts":  {[]life{late, late, late, day}, "3 boots with [fix] ended without"},
 		"it lasts, and is then cut off": {[]life{late, late, late, day, shut, late}, ""},
+		"without it, and then with it":  {[]life{late, late, late, late, late}, ""},
+		"early, and in a panic later":   {[]life{cut, {lasts: 25 * time.Hour, panic: panics.panic}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			keep := newKept(t)
@@ -169,6 +173,100 @@ func TestMarkThatIsDamaged(t *testing.T) {
 	}
 	if err := keep.EndBoot(&Boot{}); err == nil {
 		t.Error("a mark that stays is no error")
+	}
+}
+
+// A panic before this boot says nothing about it.
+func TestPanicBeforeABoot(t *testing.T) {
+	keep := newKept(t)
+	keep.Panics = []string{t.TempDir()}
+	now := time.Now()
+	file := filepath.Join(keep.Panics[0], "dmesg-efi-1")
+	if err := errors.Join(os.WriteFile(file, []byte("Panic#1 Part1\n<4>[ 9.1]  arp_ioctl+0x1f/0x40 [fix]\n"), 0o600), os.Chtimes(file, now.Add(-time.Hour), now.Add(-time.Hour))); err != nil {
+		t.Fatal(err)
+	}
+	b, err := keep.BeginBoot("b1", keptBuildID, now)
+	if err == nil {
+		err = keep.MarkBoot(&b, keptBuildID, Settled)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err = keep.BeginBoot("b2", keptBuildID, now); err != nil || b.Failed != 0 || b.Late != 1 {
+		t.Errorf("%+v, %v", b, err)
+	}
+}
+
+// Only the updates of a boot are turned off by how it ends. Turning all on forgets the boots.
+func TestTurnsItsOwnUpdates(t *testing.T) {
+	keep := newKept(t)
+	list, err := keep.List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := list[0]
+	other.Name = "other"
+	if err := keep.write(&other); err != nil {
+		t.Fatal(err)
+	}
+	if err := keep.turn([]string{"fix"}, &Off{Why: "it failed", Harm: true}); err != nil {
+		t.Fatal(err)
+	}
+	if keep.WhyOff("fix") == nil || keep.WhyOff("other") != nil {
+		t.Errorf("fix: %+v, other: %+v", keep.WhyOff("fix"), keep.WhyOff("other"))
+	}
+	if _, err := keep.BeginBoot("b1", keptBuildID, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if err := keep.TurnOn(); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := keep.readBoot(); err != nil || b.ID != "" || keep.WhyOff("fix") != nil {
+		t.Errorf("%+v, %v, %+v", b, err, keep.WhyOff("fix"))
+	}
+}
+
+// withoutRoom calls f while no file may have a byte.
+func withoutRoom(t *testing.T, f func()) {
+	t.Helper()
+	signal.Ignore(syscall.SIGXFSZ)
+	defer signal.Reset(syscall.SIGXFSZ)
+	var was syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 0, Max: was.Max}); err != nil {
+		t.Fatal(err)
+	}
+	f()
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A boot whose mark cannot be written restores nothing: nobody would know that it failed. A
+// stage that cannot be written is tried again.
+func TestMarkThatCannotBeWritten(t *testing.T) {
+	keep := newKept(t)
+	withoutRoom(t, func() {
+		if b, err := keep.BeginBoot("b1", keptBuildID, time.Now()); err == nil {
+			t.Errorf("%+v", b)
+		}
+	})
+	b, err := keep.BeginBoot("b1", keptBuildID, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	withoutRoom(t, func() {
+		if err := keep.MarkBoot(&b, keptBuildID, Settled); err == nil || b.Stage != OnBootTrial {
+			t.Errorf("%+v, %v", b, err)
+		}
+	})
+	if err := keep.MarkBoot(&b, keptBuildID, Settled); err != nil {
+		t.Error(err)
+	}
+	if read, err := keep.readBoot(); err != nil || read.Stage != Settled {
+		t.Errorf("on disk: %+v, %v", read, err)
 	}
 }
 
