@@ -260,3 +260,30 @@ func TestPolicyThatEndsWithTheBoot(t *testing.T) {
 		t.Error("a rule that is not there is taken")
 	}
 }
+
+// An update is restored with the limits of its health that it had, and not at all if a cgroup of
+// its policy is gone: it would be in force for others, or for nobody.
+func TestRestoredAsItWas(t *testing.T) {
+	keep := newKept(t)
+	list, err := keep.List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := list[0]
+	kept.Health.Errors = 7
+	if err := keep.write(&kept); err != nil {
+		t.Fatal(err)
+	}
+	kernel := freshKernel()
+	if err := boot(t, keep, kernel, "b1", true, false); err != nil || kernel.applied.Health != kept.Health {
+		t.Errorf("%v, %+v", err, kernel.applied.Health)
+	}
+	kept.Cgroups = map[int]string{0: "/gone"}
+	if err := keep.write(&kept); err != nil {
+		t.Fatal(err)
+	}
+	kernel = freshKernel()
+	if err := boot(t, keep, kernel, "b2", true, false); err == nil || !strings.Contains(err.Error(), "fix does not come back") || len(kernel.did) > 0 {
+		t.Errorf("did %v, %v", kernel.did, err)
+	}
+}

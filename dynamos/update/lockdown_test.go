@@ -40,6 +40,9 @@ func TestLockdown(t *testing.T) {
 		if c.want == "" && (err != nil || l.Signed()) || c.want != "" && (err == nil || !l.Signed() || !strings.HasPrefix(err.Error(), c.want+", so it loads signed modules only")) {
 			t.Errorf("%q, %q: %v", c.lockdown, c.enforce, err)
 		}
+		if err := l.Check("fix", append(signed[:len(signed):len(signed)], 0)); (err == nil) != (c.want == "") {
+			t.Errorf("%q, %q: a signature that is not at the end: %v", c.lockdown, c.enforce, err)
+		}
 		if err := l.Check("fix", signed); err != nil {
 			t.Errorf("%q, %q: a signed module: %v", c.lockdown, c.enforce, err)
 		}

@@ -119,6 +119,8 @@ func TestForgedAuditLines(t *testing.T) {
 			Forged, "line 1 of the audit log does not follow line 3 that this node saw: the log was rewritten, or lines are missing"},
 		"a line of eight words": {func(l *hubLog) { l.lines[1] = "2 a b c d e f g" },
 			Malformed, "a line of the audit log has 8 words, not 9"},
+		"a number with a zero before it": {func(l *hubLog) { l.lines[0] = "0" + l.lines[0] },
+			Malformed, ""},
 		"a number with a sign": {func(l *hubLog) { l.lines[0] = "+" + l.lines[0] },
 			Malformed, ""},
 	} {
@@ -135,6 +137,24 @@ func TestForgedAuditLines(t *testing.T) {
 		if next.Audit.Number != node.Audit.Number || len(next.Audit.Own) != len(node.Audit.Own) {
 			t.Errorf("%s: refused, and yet followed to line %d", what, next.Audit.Number)
 		}
+	}
+}
+
+// A hub may show any document of operators for a line. It must be the one that the line is about.
+func TestLineOfAnotherDocument(t *testing.T) {
+	for what, spoil := range map[string]func(a *Record){
+		"another line of updates": func(a *Record) { a.Line = "brp" },
+		"another package":         func(a *Record) { a.Content = contentB },
+	} {
+		l, node := arpLog(t)
+		a := l.records[0]
+		text, asked := arpDocument(&a)
+		if !asked || len(text) == 0 {
+			t.Fatal("no document")
+		}
+		spoil(&a)
+		_, err := node.FollowAudit([]string{a.String()}, "n1", func(*Record) ([]byte, bool) { return text, true })
+		refusedAs(t, what, err, Forged, "line 1 of the audit log is no act of operators: the signed document says something else")
 	}
 }
 
