@@ -101,7 +101,7 @@ func (h *Hub) Resume() {
 // cannot be stopped: that needs a signed order to revert.
 func (h *Hub) Stop(why string) {
 	if h.State != Done && h.State != Stopped {
-		h.State, h.Why, h.Blocked = Stopped, why, true
+		h.State, h.Why = Stopped, why
 	}
 	if h.State == Stopped {
 		for _, m := range h.Nodes {
