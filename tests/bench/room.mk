@@ -39,7 +39,7 @@ bench_bee_processes := $(BENCH_RUN) processes
 bench_bee_processes_needs := $(bench_common) $(BENCH)/linux/processes
 BENCHES += owner
 bench_owner := $(BENCH_RUN) owner
-bench_owner_needs := $(BENCH_RUN) $(B)/bin/skep $(BENCH)/linux/owner \
+bench_owner_needs = $(BENCH_RUN) $(B)/bin/skep $(BENCH)/linux/owner \
 	$(BENCH)/linux/spin $(CONF)/glibc/hello
 bench_bee_compute := $(BENCH_RUN) compute
 bench_bee_compute_needs := $(bench_common) $(BENCH)/linux/compute

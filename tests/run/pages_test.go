@@ -86,6 +86,20 @@ func makeLists(t *testing.T) map[string][]string {
 	return lists
 }
 
+// What no test runs has rules for all that it needs.
+func TestGoalsHaveRules(t *testing.T) {
+	goals := [][]string{{"bench"}, {"test-full-build"}}
+	for _, name := range makeLists(t)["soak"] {
+		goals = append(goals, []string{"soak", "ROOM=" + name})
+	}
+	for _, goal := range goals {
+		if out, err := makeIn("../..", append([]string{"-n"}, goal...)...); err != nil {
+			lines := strings.Split(strings.TrimSpace(out), "\n")
+			t.Errorf("make %s: %v: %s", strings.Join(goal, " "), err, lines[len(lines)-1])
+		}
+	}
+}
+
 func TestMissingNames(t *testing.T) {
 	list := []string{"abi-elf", "abi-mem", "grid/sched"}
 	for names, want := range map[string]string{"abi-elf": "", "'abi-* grid/sched'": "", "NAME": "", "abi": "abi",
