@@ -33,7 +33,18 @@ var tools = map[string]func(ctx context.Context, args []string) error{
 
 // findTool returns the tool as which skep was started, or nil.
 func findTool(program string) func(ctx context.Context, args []string) error {
-	return tools[filepath.Base(program)]
+	name := filepath.Base(program)
+	tool := tools[name]
+	if tool == nil {
+		return nil
+	}
+	return func(ctx context.Context, args []string) error {
+		if slices.Equal(args, []string{"--version"}) {
+			_, err := fmt.Printf("%s %s\n", name, version)
+			return err
+		}
+		return tool(ctx, args)
+	}
 }
 
 // A driver is one run of omrpc-cc, omrpc-cc-mpi or omrpc-fc.

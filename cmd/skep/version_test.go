@@ -37,6 +37,17 @@ func TestOneVersion(t *testing.T) {
 	}
 }
 
+// The other names of skep say its version too.
+func TestVersionOfTools(t *testing.T) {
+	for name := range tools {
+		var err error
+		out := printedBy(t, &os.Stdout, func() { err = findTool("/usr/bin/"+name)(t.Context(), []string{"--version"}) })
+		if err != nil || out != name+" "+version+"\n" {
+			t.Errorf("%s: %q, %v", name, out, err)
+		}
+	}
+}
+
 func TestVersionSaysProtocolAndSubstrates(t *testing.T) {
 	out, _, _ := outputOf(t, "version", "--json")
 	var said versions
