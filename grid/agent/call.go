@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"time"
 
 	"skep/grid/proto"
@@ -95,7 +96,7 @@ func (l *lease) check() error {
 			return failf(proto.ReasonTransfer, uapi.EInternal, "the lease's arguments are damaged")
 		}
 	}
-	if l.Length > dataMax || len(l.Data) > uapi.ParamsMax || !inOrder(l.Data, l.Total()) {
+	if l.Length > proto.DataMax || len(l.Data) > uapi.ParamsMax || !inOrder(l.Data, l.Total()) {
 		return failf(proto.ReasonNode, uapi.EInternal, "the lease's data lies outside of its arguments")
 	}
 	if len(l.Keep) > uapi.ParamsMax || !inOrder(l.Keep, math.MaxUint64) {
@@ -109,14 +110,8 @@ func (l *lease) check() error {
 
 // inOrder reports whether the parts are in ascending order, apart, and within that many bytes.
 func inOrder(parts []proto.Part, within uint64) bool {
-	var at uint64
-	for _, p := range parts {
-		if p.Offset < at || p.Length > dataMax || p.Offset > within || p.Length > within-p.Offset {
-			return false
-		}
-		at = p.Offset + p.Length
-	}
-	return true
+	places := proto.Places{Within: within}
+	return !slices.ContainsFunc(parts, func(p proto.Part) bool { return !places.Next(p.Offset, p.Length) })
 }
 
 // fetchBlobs fetches the blobs that the call needs before it takes a slot, so that transfers overlap with other calls.

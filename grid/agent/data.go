@@ -13,8 +13,6 @@ import (
 	"skep/grid/proto"
 )
 
-const dataMax = 1 << 48 // bytes of one blob
-
 // merged reads arguments of which some are blobs. Other programs of this user may write to a
 // blob's file, so the read of its last bytes fails unless all have its digest.
 type merged struct {

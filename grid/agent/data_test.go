@@ -95,7 +95,7 @@ func TestLeaseParts(t *testing.T) {
 		{"behind the end", []proto.Part{{Offset: 6, Length: 5}}, nil, 5, false},
 		{"twice", []proto.Part{{Offset: 0, Length: 5}, {Offset: 4, Length: 5}}, nil, 10, false},
 		{"beyond all numbers", []proto.Part{{Offset: most - 3, Length: 4}, {Offset: 0, Length: 4}}, nil, 10, false},
-		{"too long", []proto.Part{{Offset: 0, Length: dataMax + 1}}, nil, 10, false},
+		{"too long", []proto.Part{{Offset: 0, Length: proto.DataMax + 1}}, nil, 10, false},
 		{"arguments beyond all numbers", []proto.Part{{Offset: 0, Length: 5}}, nil, most - 2, false},
 		{"too many", make([]proto.Part, uapi.ParamsMax+1), nil, 10, false},
 		{"results twice", nil, []proto.Part{{Offset: 0, Length: 5}, {Offset: 4, Length: 5}}, 10, false},

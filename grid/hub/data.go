@@ -257,14 +257,8 @@ func parseCallKept(b []byte) (v uapi.Call, d *callData, err error) {
 
 // inOrder reports whether the places are apart, ascending, and within so many bytes.
 func inOrder(list []uapi.Datum, within uint64) bool {
-	var at uint64
-	for _, v := range list {
-		if v.Offset < at || v.Length > spoolMax || v.Offset > within || v.Length > within-v.Offset {
-			return false
-		}
-		at = v.Offset + v.Length
-	}
-	return true
+	places := proto.Places{Within: within}
+	return !slices.ContainsFunc(list, func(v uapi.Datum) bool { return !places.Next(v.Offset, v.Length) })
 }
 
 // label is a node's name for people, also of one that has gone.

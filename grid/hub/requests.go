@@ -3,6 +3,7 @@
 package hub
 
 import (
+	"cmp"
 	"errors"
 
 	"skep/grid/proto"
@@ -153,13 +154,9 @@ func (h *Hub) queuedEvent(c *call) sched.Event {
 		memory += c.data.bytes()
 		size += c.data.bytes()
 	}
-	only := c.only
-	if only == "" {
-		only = c.module.node
-	}
 	h.callEvent(c, nil, CallQueued, "")
 	return sched.CallQueued{Call: c.id, Session: c.caller.id, Worker: w,
-		Function: c.number, Memory: memory, Size: size, Data: data, Node: only, Long: c.program != nil}
+		Function: c.number, Memory: memory, Size: size, Data: data, Node: cmp.Or(c.only, c.module.node), Long: c.program != nil}
 }
 
 // cancelCall answers CANCEL: the call ends with ERROR, if it has not yet.

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"skep/grid/proto"
 	"skep/internal/lockdep"
 )
 
@@ -23,7 +24,7 @@ import (
 const spoolMemory = 1 << 20
 
 // spoolMax bounds the length that a peer may announce.
-const spoolMax = 1 << 48
+const spoolMax = proto.DataMax
 
 // A spooler makes spools. Together those in memory stay below limit; beyond it
 // even small ones go to files.
