@@ -162,7 +162,9 @@ static void test_files(void)
 	TAP(o2g_close(a, 100) == 0);
 }
 
-/* pthread_join returns a moment before the kernel removes the thread. */
+/* pthread_join returns a moment before the kernel removes the thread. So a count
+ * may contain a thread that has ended, the one before a test as well: fewer than
+ * before is no fault. */
 static int await_threads(int most)
 {
 	int count = 0;
@@ -191,7 +193,7 @@ static void test_leaks(void)
 	}
 	tap_ok(bad == 0, "200 times opened, used and closed");
 	tap_ok(bed_count_descriptors() == files, "no descriptor is left");
-	tap_ok(await_threads(threads) == threads, "no thread is left");
+	tap_ok(await_threads(threads) <= threads, "no thread is left");
 }
 
 /* Standard error goes to a file until it is read: how often it has a word.
