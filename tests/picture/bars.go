@@ -7,13 +7,15 @@ import (
 	"html"
 	"io"
 	"math"
+	"slices"
 	"strings"
 )
 
 // A Group is one row of a table of figures, drawn as bars below one another.
 type Group struct {
-	Name string
-	Bars []Bar
+	Name   string
+	Better string // which figures are better: "less", "more", or "" where that depends
+	Bars   []Bar
 }
 
 // A Bar is one figure. Skep's own figures are drawn in its colour.
@@ -21,6 +23,17 @@ type Bar struct {
 	Name  string
 	Value float64
 	Ours  bool
+}
+
+// BetterOf says which figures of a unit are better: "less", "more", or "" for another unit.
+func BetterOf(unit string) string {
+	switch unit = strings.ToLower(unit); {
+	case slices.Contains([]string{"ns", "us", "ms", "s", "instructions", "entries"}, unit):
+		return "less"
+	case unit == "mbs", unit == "calls", strings.HasSuffix(unit, "/s"):
+		return "more"
+	}
+	return ""
 }
 
 // Sizes of a picture of bars, in pixels.
@@ -82,7 +95,11 @@ func drawGroup(b *strings.Builder, g Group, y int) int {
 			most = max(most, bar.Value)
 		}
 	}
-	fmt.Fprintf(b, "<text x=\"16\" y=\"%d\">%s</text>\n", y+12, html.EscapeString(g.Name))
+	name := html.EscapeString(g.Name)
+	if g.Better != "" {
+		name += fmt.Sprintf(` <tspan class="small">%s is better</tspan>`, html.EscapeString(g.Better))
+	}
+	fmt.Fprintf(b, "<text x=\"16\" y=\"%d\">%s</text>\n", y+12, name)
 	y += barHigh // a name may be longer than the column of names
 	for _, bar := range g.Bars {
 		class, width := "peer", 0.0
@@ -92,8 +109,9 @@ func drawGroup(b *strings.Builder, g Group, y int) int {
 		if most > 0 && bar.Value > 0 {
 			width = math.Min(1, bar.Value/most) * (barsWidth - barsNames - barsFigure - 16)
 		}
-		fmt.Fprintf(b, "<text class=\"small right\" x=\"%d\" y=\"%d\">%s</text>\n", barsNames-8, y+12, html.EscapeString(bar.Name))
-		fmt.Fprintf(b, "<rect class=\"%s\" x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"%d\"/>\n", class, barsNames, y+2, width, barHigh-4)
+		// One line for each bar: a picture of a hundred rows is a change that can be read.
+		fmt.Fprintf(b, "<text class=\"small right\" x=\"%d\" y=\"%d\">%s</text>", barsNames-8, y+12, html.EscapeString(bar.Name))
+		fmt.Fprintf(b, "<rect class=\"%s\" x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"%d\"/>", class, barsNames, y+2, width, barHigh-4)
 		fmt.Fprintf(b, "<text class=\"small\" x=\"%.1f\" y=\"%d\">%s</text>\n", barsNames+width+6, y+12, formatFigure(bar.Value))
 		y += barHigh
 	}

@@ -178,7 +178,7 @@ func (r row) measured() string {
 }
 
 func (r row) group() picture.Group {
-	g := picture.Group{Name: r.measured()}
+	g := picture.Group{Name: r.measured(), Better: picture.BetterOf(r.unit)}
 	for _, f := range r.ours {
 		g.Bars = append(g.Bars, picture.Bar{Name: f.name, Value: f.value, Ours: true})
 	}

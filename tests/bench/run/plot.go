@@ -46,6 +46,11 @@ func groupOfPairs(words []string) picture.Group {
 		switch {
 		case key == "bench" || strings.HasPrefix(key, "added"): // differences are not drawn
 		case err == nil && slices.Contains(lineUnits, strings.ToLower(key[at+1:])):
+			if of := picture.BetterOf(key[at+1:]); len(g.Bars) == 0 {
+				g.Better = of
+			} else if g.Better != of {
+				g.Better = ""
+			}
 			name := strings.TrimSuffix(key[:max(at, 0)], "_")
 			g.Bars = append(g.Bars, picture.Bar{Name: strings.TrimSpace(name + " " + key[at+1:]), Value: v, Ours: isOurs(name)})
 		case err != nil:
@@ -68,7 +73,7 @@ func addWay(groups []picture.Group, w []string) []picture.Group {
 	name := strings.ReplaceAll(fmt.Sprintf("%s, %s, %s", w[3], w[1], w[5]), "-", " ")
 	i := slices.IndexFunc(groups, func(g picture.Group) bool { return g.Name == name })
 	if i < 0 {
-		groups, i = append(groups, picture.Group{Name: name}), len(groups)
+		groups, i = append(groups, picture.Group{Name: name, Better: picture.BetterOf(w[5])}), len(groups)
 	}
 	groups[i].Bars = append(groups[i].Bars, picture.Bar{Name: w[2], Value: v, Ours: isOurs(w[2])})
 	return groups

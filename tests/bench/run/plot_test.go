@@ -20,8 +20,14 @@ func TestPlot(t *testing.T) {
 		"result bench=bee_call op=getpid state=clean added_ns=-7 native_ns=105.0 linux_ns=13.6 ratio=3.1",
 		"result bench=bee_call instructions=none",
 		"result small 2-ranks o2g latency-8 6.8 us", "result small 2-ranks tcp latency-8 7.5 us", "result small 2-ranks tcp broken", "other text",
+		"result bench=x a_mbs=3 b_s=4", "result bench=x a_mbs=3 c_mbs=4", "result x 2-ranks o2g rate 5 calls/s", "result x 2-ranks o2g noise 5 %",
 	})
-	if len(groups) != 2 || groups[0].Name != "getpid clean" || len(groups[0].Bars) != 2 || len(groups[1].Bars) != 2 {
+	for i, want := range []string{"less", "less", "", "more", "more", ""} {
+		if len(groups) != 6 || groups[i].Better != want {
+			t.Fatalf("%+v: group %d is to have %q", groups, i, want)
+		}
+	}
+	if groups = groups[:2]; groups[0].Name != "getpid clean" || len(groups[0].Bars) != 2 || len(groups[1].Bars) != 2 {
 		t.Fatalf("%+v", groups)
 	}
 	if b := groups[0].Bars; b[0].Name != "native ns" || b[0].Ours || !b[1].Ours || b[1].Value != 13.6 {
