@@ -7,6 +7,7 @@ package source
 import (
 	"debug/dwarf"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -70,6 +71,31 @@ func TestPreparedSourceIsTaken(t *testing.T) {
 		writeFiles(t, dir, map[string]string{"source/6.1.9-1/" + readyFile: text})
 		if got := tree.isReady(digest); got != want {
 			t.Errorf("%q is ready: %v", text, got)
+		}
+	}
+}
+
+// A tree is prepared in the folder where it stays, so that make finds its tools' paths
+// unchanged; it is ready only after that.
+func TestTreeIsPreparedWhereItStays(t *testing.T) {
+	tree := &Tree{Dir: filepath.Join(t.TempDir(), "stays"), Compiler: "gcc"}
+	files := map[string]string{}
+	for i := range 1000 {
+		files[fmt.Sprintf("mm/f%d.c", i)] = ""
+	}
+	for make, want := range map[string]string{"\tpwd >where": "digest", "\tpwd >where; false": ""} {
+		from := filepath.Join(t.TempDir(), "part")
+		files["Makefile"] = "modules_prepare:\n" + make + "\nvmlinux:\n"
+		for i := range 1000 {
+			files["Makefile"] += fmt.Sprintf("\techo '  CC      mm/f%d.o'\n", i)
+		}
+		writeFiles(t, from, files)
+		writeFiles(t, tree.Dir, map[string]string{"old": "", readyFile: "old"})
+		err := tree.settle(t.Context(), from, "digest")
+		where, _ := os.ReadFile(filepath.Join(tree.Dir, "where"))
+		ready, _ := os.ReadFile(filepath.Join(tree.Dir, readyFile))
+		if string(where) != tree.Dir+"\n" || string(ready) != want || (err == nil) != (want != "") || exists(from) || exists(filepath.Join(tree.Dir, "old")) {
+			t.Errorf("%q: prepared in %q, ready is %q: %v", make, where, ready, err)
 		}
 	}
 }

@@ -101,16 +101,20 @@ func (w *Work) checkOthers(ctx context.Context, p part, image, sources map[strin
 }
 
 // checkElsewhere refuses a source that is compiled from another folder than its own, as
-// amdgpu does with those of its neighbours: make does not name its module.
-func (w *Work) checkElsewhere(ctx context.Context, p part) error {
+// amdgpu does with those of its neighbours: make does not name its module. That make
+// failed (nil if not) for a source that it compiles is no such case, but a fault of the tree.
+func (w *Work) checkElsewhere(ctx context.Context, p part, failed *toolError) error {
 	if path.Ext(p.path) != ".c" {
 		return nil
 	}
 	modules, err := w.tree.moduleSources(ctx)
-	if err == nil && modules[p.path] {
-		err = refuseAt(p, "this file is compiled for a module of another folder, and make does not say which: load new modules, or leave it out of the patch")
+	switch {
+	case err != nil || !modules[p.path]:
+		return err
+	case failed != nil:
+		return fmt.Errorf("%s: the kernel's make fails where it is to say for which module it compiles this file: %w", p.path, failed)
 	}
-	return err
+	return refuseAt(p, "this file is compiled for a module of another folder, and make does not say which: load new modules, or leave it out of the patch")
 }
 
 // changedItems are the items that differ but for those that are new: the old text of a

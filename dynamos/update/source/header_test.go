@@ -94,6 +94,25 @@ func TestSourceOfAnotherFolder(t *testing.T) {
 	}
 }
 
+// Where make fails for a file of a module, its words are passed on: this is no file of
+// another folder.
+func TestMakeThatFailsForAModule(t *testing.T) {
+	tree := moduleTree(t)
+	if _, err := tree.moduleSources(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(tree.Dir, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFiles(t, tree.Dir, map[string]string{"Makefile": string(text) + "\nfs/part.o: tool\n"})
+	_, err = tree.Patch(t.Context(), []byte(addLine("fs/part.c")))
+	var r *asm.Refusal
+	if errors.As(err, &r) || err == nil || !strings.Contains(err.Error(), "fs/part.c: the kernel's make fails") || !strings.Contains(err.Error(), "No rule to make target 'tool'") {
+		t.Errorf("%v", err)
+	}
+}
+
 // A header is not followed where it is not known what a module is made of.
 func TestModuleThatIsNotListed(t *testing.T) {
 	tree := moduleTree(t)

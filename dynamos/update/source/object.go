@@ -90,8 +90,7 @@ func (t *Tree) compiledSources(out, mark string) map[string]bool {
 // where a target cannot be made: nothing is, so others are missing.
 func (t *Tree) wouldCompile(ctx context.Context, targets ...string) (string, error) {
 	const script = `make -n -k "$@" | grep -o -e "echo '  CC [^']*'" -e "KBUILD_MODNAME=kmod_[A-Za-z0-9_]*" || :`
-	args := append([]string{"-uc", script, "sh"}, slices.DeleteFunc(t.makeArgs(targets...),
-		func(s string) bool { return s == "-s" })...)
+	args := append([]string{"-uc", script, "sh"}, t.loudArgs(targets...)...)
 	out, err := runOutput(ctx, t.Dir, nil, "sh", args...)
 	return string(out), err
 }
@@ -129,19 +128,25 @@ func (t *Tree) KindOf(ctx context.Context, path string) (string, error) {
 }
 
 // moduleOf names the module that make compiles a file for. It is a module's if ok;
-// without a name it is part of several.
+// without a name it is part of several. A toolError has make's own words: make has
+// no rule for files of other architectures, and fails for what is wrong in the tree.
 func (t *Tree) moduleOf(ctx context.Context, path string) (module string, ok bool, err error) {
 	name, isC := strings.CutSuffix(path, ".c")
 	if !isC {
 		return "", false, nil
 	}
-	out, err := t.wouldCompile(ctx, name+".o")
-	_, behind, ok := strings.Cut(out, "echo '  CC [M]  "+name+".o'")
+	out, err := runOutput(ctx, t.Dir, nil, "make", append([]string{"-n"}, t.loudArgs(name+".o")...)...)
+	_, behind, ok := strings.Cut(string(out), "echo '  CC [M]  "+name+".o'")
 	own, _, _ := strings.Cut(behind, "echo ") // up to the next file
 	if m := namesModule.FindStringSubmatch(own); m != nil {
 		module = m[1]
 	}
 	return module, ok, err
+}
+
+// loudArgs are makeArgs with which make prints what it does.
+func (t *Tree) loudArgs(targets ...string) []string {
+	return slices.DeleteFunc(t.makeArgs(targets...), func(s string) bool { return s == "-s" })
 }
 
 func exists(path string) bool {

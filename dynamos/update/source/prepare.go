@@ -18,6 +18,7 @@ import (
 	"strings"
 	"syscall"
 
+	"skep/internal/atomicfile"
 	"skep/lab"
 )
 
@@ -132,20 +133,27 @@ func (t *Tree) build(ctx context.Context, digest string, says io.Writer) error {
 	}{
 		{"unpacking, about 20 s", func() error { return unpackSource(ctx, deb, tree.Dir) }},
 		{"checking the configuration", func() error { return tree.configure(ctx) }},
-		{"preparing, about 30 s on an idle computer", func() error { return tree.prepare(ctx) }},
+		{"preparing, about 30 s on an idle computer", func() error { return t.settle(ctx, tree.Dir, digest) }},
 	} {
 		fmt.Fprintf(says, "source %s: %s\n", t.Kernel.Version, step.says)
 		if err := step.do(); err != nil {
 			return err
 		}
 	}
-	if err := os.WriteFile(filepath.Join(tree.Dir, readyFile), []byte(digest), 0o644); err != nil {
+	return nil
+}
+
+// settle moves the unpacked tree to the folder where it stays, and prepares it there. The
+// kernel's make compiles its tools anew if their paths have changed, and two that do so
+// at once disturb one another: later calls are to find everything made.
+func (t *Tree) settle(ctx context.Context, from, digest string) error {
+	if err := errors.Join(os.RemoveAll(t.Dir), os.Rename(from, t.Dir)); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(t.Dir); err != nil {
+	if err := t.prepare(ctx); err != nil {
 		return err
 	}
-	return os.Rename(tree.Dir, t.Dir)
+	return atomicfile.Write(filepath.Join(t.Dir, readyFile), []byte(digest), 0o644)
 }
 
 // seriesOf is what a version's kernel is called by: 6.1 of 6.1.176-1.

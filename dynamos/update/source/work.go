@@ -151,11 +151,12 @@ func (w *Work) findUnits(ctx context.Context) error {
 			continue
 		}
 		module, ok, err := w.tree.moduleOf(ctx, p.path)
+		var failed *toolError
 		switch {
-		case err != nil:
+		case err != nil && !errors.As(err, &failed):
 			return err
 		case !ok:
-			if err := w.checkElsewhere(ctx, p); err != nil {
+			if err := w.checkElsewhere(ctx, p, failed); err != nil {
 				return err
 			}
 			included[p.path] = true
