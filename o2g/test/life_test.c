@@ -162,9 +162,9 @@ static void test_files(void)
 	TAP(o2g_close(a, 100) == 0);
 }
 
-/* pthread_join returns a moment before the kernel removes the thread. So a count
- * may contain a thread that has ended, the one before a test as well: fewer than
- * before is no fault. */
+/* pthread_join returns a moment before the kernel removes the thread. So a
+ * count may contain a thread that has ended, the one before a test as well:
+ * fewer than before is no fault. */
 static int await_threads(int most)
 {
 	int count = 0;
