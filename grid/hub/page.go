@@ -90,19 +90,21 @@ type overviewPage struct {
 	Kernels []NodeInfo // where Skep changes something
 	Figures bool       // one of them says how its updates do
 	Bars    []bar
+	Most    uint64 // calls of the highest bar
 }
 
 // A bar shows an interval.
 type bar struct{ X, Good, GoodY, Bad, BadY int }
 
-// barsOf scales intervals to the highest of them.
-func barsOf(history []Interval) (list []bar) {
-	most := uint64(1)
+// barsOf scales intervals to the highest of them, which had so many calls. The last one, which
+// is now, is on the right.
+func barsOf(history []Interval) (list []bar, most uint64) {
 	for _, i := range history {
 		most = max(most, i.Done+i.Failed)
 	}
+	scale := max(most, 1)
 	for n, i := range history {
-		b := bar{X: 2 + 10*n, Good: int(i.Done * barHeight / most), Bad: int(i.Failed * barHeight / most)}
+		b := bar{X: 2 + 10*(intervals-len(history)+n), Good: int(i.Done * barHeight / scale), Bad: int(i.Failed * barHeight / scale)}
 		if i.Failed > 0 {
 			b.Bad = max(b.Bad, 2) // visible
 		}
@@ -113,12 +115,13 @@ func barsOf(history []Interval) (list []bar) {
 		b.BadY = max(0, b.GoodY-b.Bad)
 		list = append(list, b)
 	}
-	return list
+	return list, most
 }
 
 // newPage arranges an overview. Nodes that are not up come first.
 func newPage(o Overview, refresh bool) *overviewPage {
-	p := &overviewPage{pageHead: pageHead{"Skep: hub " + o.Status.Address, template.CSS(pageStyle), refresh}, Overview: o, Rows: slices.Clone(o.Nodes), Bars: barsOf(o.History)}
+	p := &overviewPage{pageHead: pageHead{"Skep: hub " + o.Status.Address, template.CSS(pageStyle), refresh}, Overview: o, Rows: slices.Clone(o.Nodes)}
+	p.Bars, p.Most = barsOf(o.History)
 	slices.SortStableFunc(p.Rows, func(a, b NodeInfo) int {
 		switch {
 		case (a.State == NodeUp) == (b.State == NodeUp):

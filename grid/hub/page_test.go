@@ -74,6 +74,17 @@ func checkInert(t testing.TB, text string) {
 	}
 }
 
+// The bar of now is on the right, also if the hub is young; one failed call among many is seen.
+func TestBars(t *testing.T) {
+	bars, most := barsOf([]Interval{{Done: 4000}, {Done: 1000, Failed: 1}})
+	if len(bars) != 2 || most != 4000 || bars[1].X != 2+10*(intervals-1) || bars[0].X != bars[1].X-10 || bars[0].Good != barHeight || bars[1].Good != barHeight/4 || bars[1].Bad != 2 || bars[1].BadY != bars[1].GoodY-2 {
+		t.Errorf("%+v, %d", bars, most)
+	}
+	if bars, most := barsOf(make([]Interval, intervals)); most != 0 || bars[0].X != 2 || bars[0].Good != 0 || bars[0].Bad != 0 {
+		t.Errorf("without calls: %+v, %d", bars[0], most)
+	}
+}
+
 var hostileTexts = []string{
 	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`, `</title><svg onload=alert(1)>`,
 	`</style><script>`, `<!--`, `-->`, `{{.Status}}`, `javascript:alert(1)`, `&lt;script&gt;`, "a\x00b\x1b[31m\r\n", "abc\u202edef", "\xff\xfe<b>",
