@@ -105,6 +105,12 @@ suite_wine-files_needs = $(B)/bin/bee.exe $(B)/bin/bee-guard $(BEE_GUESTS) \
 	$(bee_t)/sqlite-glibc
 suite_wine-files_deadline = 600
 
+TEST_SUITES += wine-requests
+suite_wine-requests = $(STEADY) sh tests/wine/requests.sh $(B)
+suite_wine-requests_needs = $(B)/bin/bee.exe $(B)/bin/bee-guard \
+	$(bee_t)/costs-glibc
+suite_wine-requests_deadline = 600
+
 TEST_SUITES += wine-links
 suite_wine-links = $(STEADY) sh tests/wine/links.sh $(B)
 suite_wine-links_needs = $(B)/bin/bee.exe $(B)/bin/bee-guard $(bee_t)/reach-glibc
