@@ -67,8 +67,10 @@ func (g *graph) add(text, section string, aside bool) {
 		text, word, rest = "ret", "ret", ""
 	}
 	s := &step{text: text, word: word, aside: aside}
-	for _, t := range listTokens(text) {
-		s.names = append(s.names, text[t.begin:t.end])
+	if word != ".size" && word != ".type" { // these name the function, and nothing goes on there
+		for _, t := range listTokens(text) {
+			s.names = append(s.names, text[t.begin:t.end])
+		}
 	}
 	if !strings.HasPrefix(word, ".") && !hasPrefix(section, owned...) {
 		s.operands, s.branch = splitOperands(rest), isBranch(word)
@@ -118,7 +120,8 @@ func (g *graph) successors(i int) []int {
 			out = append(out, at...)
 		}
 	}
-	if !jumps && s.word != "ret" && s.word != "retq" || s.aside {
+	never := s.word == "call" && neverReturn[s.target()]
+	if !jumps && !never && s.word != "ret" && s.word != "retq" || s.aside {
 		out = append(out, i+1)
 	}
 	return out

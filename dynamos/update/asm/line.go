@@ -4,6 +4,7 @@ package asm
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -28,7 +29,7 @@ func split(path string, text []byte) ([]line, error) {
 			out = append(out, line{mark, i + 1})
 			continue
 		}
-		for _, s := range splitStatements(raw) {
+		for _, s := range joinPrefixes(splitStatements(raw)) {
 			label, rest := cutLabel(s)
 			for label != "" {
 				out = append(out, line{label + ":", i + 1})
@@ -40,6 +41,18 @@ func split(path string, text []byte) ([]line, error) {
 		}
 	}
 	return out, nil
+}
+
+// joinPrefixes joins a prefix that the kernel writes as a statement, as in
+// "lock; incl (%rdi)", to its instruction.
+func joinPrefixes(list []string) []string {
+	for i := 0; i+1 < len(list); i++ {
+		if list[i] == "lock" {
+			list[i] += " " + list[i+1]
+			list = slices.Delete(list, i+1, i+2)
+		}
+	}
+	return list
 }
 
 // splitStatements splits a line at semicolons and removes comments.
