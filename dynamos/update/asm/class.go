@@ -13,7 +13,7 @@ import (
 // the call: where their order, conditions or arguments change, two versions
 // running at once may not agree on who holds what.
 var pairs = regexp.MustCompile(`(lock|mutex|^_*(up|down)(_|$)|sema?(_|$)|rwsem|rcu_|seqcount|refcount|kref|_get(_|$)|_put(_|$)|^(get|put)_|` +
-	`alloc|free|kmem|complet|wait|wake|atomic|percpu_ref|preempt_|local_irq|local_bh|irqsave|irqrestore)`)
+	`alloc|free|kmem|complet|wait|wake|_work(_|$)|atomic|percpu_ref|preempt_|local_irq|local_bh|irqsave|irqrestore)`)
 
 // userAccess begins functions that copy to or from a program, and take nothing.
 var userAccess = []string{"__get_user_", "__put_user_"}
@@ -62,7 +62,9 @@ func (c *Change) changedCalls() []string {
 		if old == nil {
 			continue // whoever calls it differs in that
 		}
-		list := compareSequences(newWatcher(unit, c.Arguments).sequencesOf(old), after.sequencesOf(c.After.byName[n]))
+		before, now := newWatcher(unit, c.Arguments), c.After.byName[n]
+		was, is := before.sequencesOf(old), after.sequencesOf(now)
+		list := append(compareSequences(was, is), compareRules(before.rulesOf(old), after.rulesOf(now), was, is)...)
 		for i, text := range list {
 			if i == mostReasons {
 				why = append(why, fmt.Sprintf("%s: %s: and %d more", c.Path, n, len(list)-i))

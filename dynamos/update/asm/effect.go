@@ -44,24 +44,8 @@ func (e effect) String() string {
 	return e.name + "(" + e.args + ")"
 }
 
-// mayBe reports whether two effects are the same, as far as it is known.
-func (e effect) mayBe(o effect) bool {
-	if e.kind != o.kind || e.name != o.name {
-		return false
-	}
-	a, b := strings.Split(e.args, ", "), strings.Split(o.args, ", ")
-	for i := range min(len(a), len(b)) {
-		if a[i] != b[i] && a[i] != "?" && b[i] != "?" {
-			return false
-		}
-	}
-	return true
-}
-
 // A sequence is an effect and the hold that came last before it.
 type sequence struct{ last, then effect }
-
-func (s sequence) mayBe(o sequence) bool { return s.last.mayBe(o.last) && s.then.mayBe(o.then) }
 
 // A watcher finds the effects of one file's functions.
 type watcher struct {
@@ -82,7 +66,7 @@ var neverReturn = map[string]bool{"__stack_chk_fail": true, "panic": true, "fort
 // isHold reports whether a call matters beyond its return: by its name, or
 // because the function is of this file and makes such a call.
 func (w *watcher) isHold(name string) bool {
-	if hasPrefix(name, ".", "__x86_") || hasPrefix(name, userAccess...) {
+	if hasPrefix(name, ".", "__x86_") || hasPrefix(name, userAccess...) || strings.Contains(name, "trace") {
 		return false
 	}
 	if pairs.MatchString(name) {
@@ -197,15 +181,27 @@ func (w *watcher) isName(op string) bool {
 	return !isNumber
 }
 
-// sequencesOf are all pairs of a hold and what comes after it, on any way
-// through a function.
-func (w *watcher) sequencesOf(fn *Symbol) map[sequence]bool {
+// A run is two holds that follow one another, and the hold after them.
+type run struct {
+	before sequence
+	then   effect
+}
+
+// sequences are what comes after what, on any way through a function.
+type sequences struct {
+	pairs map[sequence]bool // a hold and what comes after it
+	runs  map[run]bool
+}
+
+// sequencesOf finds the sequences of a function.
+func (w *watcher) sequencesOf(fn *Symbol) sequences {
 	g := graphOf(fn)
 	r := &reader{w.norm, fn}
 	known := r.valuesOf(g)
-	out := map[sequence]bool{}
-	last := make([]map[effect]bool, len(g.steps)+1)
-	last[0] = map[effect]bool{{kind: theStart}: true}
+	out := sequences{map[sequence]bool{}, map[run]bool{}}
+	last := make([]map[sequence]bool, len(g.steps)+1)
+	start := effect{kind: theStart}
+	last[0] = map[sequence]bool{{start, start}: true}
 	for todo := []int{0}; len(todo) > 0; todo = todo[1:] {
 		i := todo[0]
 		if i >= len(g.steps) {
@@ -213,15 +209,7 @@ func (w *watcher) sequencesOf(fn *Symbol) map[sequence]bool {
 		}
 		after := last[i]
 		for _, e := range w.effectsOf(r, g, g.steps[i], known[i]) {
-			for l := range after {
-				out[sequence{l, e}] = true
-			}
-			if e.kind == aHold {
-				after = map[effect]bool{e: true}
-			}
-		}
-		if g.steps[i].word == "call" && neverReturn[g.steps[i].target()] {
-			continue
+			after = out.add(after, e)
 		}
 		for _, next := range g.next[i] {
 			if addAll(&last[next], after) {
@@ -232,10 +220,26 @@ func (w *watcher) sequencesOf(fn *Symbol) map[sequence]bool {
 	return out
 }
 
+// add notes an effect, and returns the last two holds after it.
+func (out sequences) add(last map[sequence]bool, e effect) map[sequence]bool {
+	after := map[sequence]bool{}
+	for l := range last {
+		out.pairs[sequence{l.then, e}] = true
+		if e.kind == aHold {
+			out.runs[run{l, e}] = true
+			after[sequence{l.then, e}] = true
+		}
+	}
+	if e.kind == aHold {
+		return after
+	}
+	return last
+}
+
 // addAll adds to a set and tells whether the statement has to be looked at again.
-func addAll(to *map[effect]bool, from map[effect]bool) bool {
+func addAll[T comparable](to *map[T]bool, from map[T]bool) bool {
 	if *to == nil {
-		*to = map[effect]bool{}
+		*to = map[T]bool{}
 	}
 	n := len(*to)
 	for e := range from {
@@ -246,7 +250,8 @@ func addAll(to *map[effect]bool, from map[effect]bool) bool {
 
 // compareSequences says what the holds of a function do in another order, under
 // another condition or with other arguments.
-func compareSequences(before, after map[sequence]bool) []string {
+func compareSequences(was, is sequences) []string {
+	before, after := was.pairs, is.pairs
 	balanced := isBalanced(before) && isBalanced(after)
 	had, has := holdNames(before), holdNames(after)
 	var why []string
@@ -255,13 +260,20 @@ func compareSequences(before, after map[sequence]bool) []string {
 		return s.last.inBoth(had, has) && s.then.inBoth(had, has) && isOrder(s, balanced)
 	}
 	for s := range after {
-		if both(s) && !anyLike(before, s) {
+		if both(s) && !before[s] {
 			why = append(why, fmt.Sprintf("%s may now come right after %s", s.then, s.last))
 		}
 	}
 	for s := range before {
-		if both(s) && !anyLike(after, s) {
+		if both(s) && !after[s] {
 			why = append(why, fmt.Sprintf("%s no longer comes right after %s", s.then, s.last))
+		}
+	}
+	// A check more gives new runs, and takes none away.
+	for r := range was.runs {
+		pair := sequence{r.before.then, r.then}
+		if !is.runs[r] && after[pair] && both(pair) && r.before.last.inBoth(had, has) {
+			why = append(why, fmt.Sprintf("%s no longer comes after %s and %s", r.then, r.before.last, r.before.then))
 		}
 	}
 	why = append(why, movedEffects(before, after)...)
@@ -311,18 +323,6 @@ func isOrder(s sequence, balanced bool) bool {
 	return s.then.kind == aHold || s.then.kind == theReturn
 }
 
-func anyLike(set map[sequence]bool, s sequence) bool {
-	if set[s] {
-		return true
-	}
-	for o := range set {
-		if s.mayBe(o) {
-			return true
-		}
-	}
-	return false
-}
-
 // movedEffects finds what stays and comes after another hold: a write always, a
 // read or call if it no longer comes where it did.
 func movedEffects(before, after map[sequence]bool) []string {
@@ -334,7 +334,7 @@ func movedEffects(before, after map[sequence]bool) []string {
 			continue
 		}
 		for _, l := range now {
-			if !slices.ContainsFunc(old, l.mayBe) {
+			if !slices.Contains(old, l) {
 				why = append(why, fmt.Sprintf("%s may now come after %s", e, l))
 			}
 		}
@@ -344,7 +344,7 @@ func movedEffects(before, after map[sequence]bool) []string {
 
 // lacksOne reports whether one of old is not in now.
 func lacksOne(now, old []effect) bool {
-	return slices.ContainsFunc(old, func(o effect) bool { return !slices.ContainsFunc(now, o.mayBe) })
+	return slices.ContainsFunc(old, func(o effect) bool { return !slices.Contains(now, o) })
 }
 
 func byEffect(set map[sequence]bool) map[effect][]effect {

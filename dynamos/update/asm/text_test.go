@@ -235,7 +235,9 @@ func TestCallsThatCount(t *testing.T) {
 	call _printk
 	call .Llock
 	call __x86_indirect_thunk_lock
+	call trace_lock_begin
 	lock incl (%rdi)
+	lock; decl (%rdi)
 	incl %gs:pcpu_hot+8(%rip)
 	incl %gs:softnet(%rip)
 	xchgl %eax, (%rdi)
@@ -246,12 +248,12 @@ func TestCallsThatCount(t *testing.T) {
 	call schedule
 `))
 	holds := map[string]bool{}
-	for s := range newWatcher(u, nil).sequencesOf(u.byName["f"]) {
+	for s := range newWatcher(u, nil).sequencesOf(u.byName["f"]).pairs {
 		if s.then.kind == aHold {
 			holds[s.then.name] = true
 		}
 	}
-	want := map[string]bool{"mutex_lock": true, "kfree": true, "atomic incl": true, "atomic xchgl": true, "wake_up": true, "atomic_add_get": true, "incl": true}
+	want := map[string]bool{"mutex_lock": true, "kfree": true, "atomic incl": true, "atomic decl": true, "atomic xchgl": true, "wake_up": true, "atomic_add_get": true, "incl": true}
 	if fmt.Sprint(holds) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v", holds, want)
 	}
