@@ -331,12 +331,7 @@ func (b *builder) buildUnit(ctx context.Context, u source.Unit, c *asm.Change) e
 	}
 	c.Variadic = b.image.Variadic
 	c.Late = b.image.Module != ""
-	c.Arguments = func(name string) int {
-		if proto, err := b.image.Prototype(name); err == nil && proto.Uncounted == "" {
-			return proto.Args
-		}
-		return -1
-	}
+	c.Arguments = b.argumentsOf
 	e := c.Extract(fmt.Sprintf("%s_%d", b.plan.Name, len(b.files)))
 	if err := b.checkPointers(u.Path, e, gate); err != nil {
 		return err
@@ -362,6 +357,14 @@ func (b *builder) buildUnit(ctx context.Context, u source.Unit, c *asm.Change) e
 	b.changes = append(b.changes, c)
 	b.files = append(b.files, module.File{Extract: e, Gate: gate})
 	return nil
+}
+
+// argumentsOf is the number of a function's arguments, or -1.
+func (b *builder) argumentsOf(name string) int {
+	if proto, err := b.image.Prototype(name); err == nil && proto.Uncounted == "" {
+		return proto.Args
+	}
+	return -1
 }
 
 // checkPointers refuses new pointers to functions of the kernel that fault when they
