@@ -97,7 +97,8 @@ type Agent struct {
 	areas     areas // of users with accounts
 	pool      *pool
 	owner     *owner
-	memory    freeMemory
+	room      freeRoom
+	disk      uint64 // bytes that were free at the start
 	programs  memories
 	initials  memories // data of Initialize
 	confined  confinement
@@ -184,7 +185,9 @@ func newAgent(c Config) (*Agent, error) {
 		a.unlock()
 		return nil, err
 	}
-	a.config.setDefaults(a.config.Slots, freeBytes(a.work), a.bee.isSet())
+	a.disk = freeBytes(a.work)
+	a.pool.spare = a.spareWorkers
+	a.config.setDefaults(a.config.Slots, a.disk, a.bee.isSet())
 	a.prepareCgroups()
 	if err := a.chooseConfinement(); err != nil {
 		a.unlock()
@@ -261,25 +264,49 @@ func (a *Agent) hello() proto.Hello {
 		Labels: a.config.Labels, Apart: true, Programs: true, Data: true}
 }
 
-// memoryAge is how old the free memory that is reported may be. A report is sent after each
-// call, and the system takes 70 us to say how much is free.
-const memoryAge = 50 * time.Millisecond
+// roomAge is how old a reported room may be. A report is sent after each call, and the system
+// takes 70 us to say how much memory is free.
+const roomAge = 50 * time.Millisecond
 
-// A freeMemory is this machine's, in bytes. The lock guards what was read last.
-type freeMemory struct {
-	mu    sync.Mutex
-	bytes uint64
-	at    time.Time
+// A freeRoom is what is free on this machine. The lock guards what was read last.
+type freeRoom struct {
+	mu   sync.Mutex
+	last room
+	at   time.Time
 }
 
-func (m *freeMemory) read() uint64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if time.Since(m.at) >= memoryAge {
-		_, m.bytes = memoryInfo()
-		m.at = time.Now()
+// A room is in bytes.
+type room struct {
+	total, memory uint64
+	disk          uint64
+}
+
+// read returns the room of the machine, and of the disk on which dir is.
+func (f *freeRoom) read(dir string) room {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if time.Since(f.at) >= roomAge {
+		f.last.total, f.last.memory = memoryInfo()
+		f.last.disk, f.at = freeBytes(dir), time.Now()
 	}
-	return m.bytes
+	return f.last
+}
+
+// spareWorkers returns how many idle workers may be kept beyond the slots. What they hold must
+// not be missed by the programs of the slots, whose limits share nearly all of the memory and
+// half of the disk.
+func (a *Agent) spareWorkers() int {
+	if r := a.room.read(a.work); r.memory < r.total/2 || r.disk < a.disk/4*3 {
+		return 0
+	}
+	return spareMax
+}
+
+// endSpare ends idle workers beyond the slots that nobody needs soon, or that take room.
+func (a *Agent) endSpare(now time.Time) {
+	if list := a.pool.takeSpare(now.Add(-spareFor)); len(list) > 0 {
+		a.running.Go(func() { a.endWorkers(list) })
+	}
 }
 
 func (a *Agent) toHub() hub {
@@ -302,7 +329,7 @@ func (a *Agent) sendAsk() {
 	a.asking.Lock()
 	defer a.asking.Unlock()
 	free, idle := a.pool.snapshot()
-	bytes := a.memory.read()
+	bytes := a.room.read(a.work).memory
 	var held []string
 	for _, p := range a.allAreas() {
 		held = append(held, p.store.List()...)
@@ -311,9 +338,11 @@ func (a *Agent) sendAsk() {
 		Digests: held[:min(len(held), proto.DigestsMax)]}, nil)
 }
 
+// sendBeat also ends workers that are no longer worth their memory.
 func (a *Agent) sendBeat() {
+	a.endSpare(time.Now())
 	free, _ := a.pool.snapshot()
-	bytes := a.memory.read()
+	bytes := a.room.read(a.work).memory
 	b := proto.Beat{Free: free, Memory: bytes, Uptime: time.Since(a.began).Seconds(), Running: []uint64{}, Owner: a.owner.beatText(), Rolls: a.takesRolls()}
 	if a.config.Kernel != nil {
 		b.Kernel = a.config.Kernel()

@@ -140,7 +140,7 @@ func (m *movable) prepare(owner string) error {
 		return err
 	}
 	m.path = path
-	if want := m.exec.Limits.Memory; want != 0 && want > a.memory.read() {
+	if want := m.exec.Limits.Memory; want != 0 && want > a.room.read(a.work).memory {
 		return fmt.Errorf("this node has less free memory than the %s that it may use", sizeText(float64(want)))
 	}
 	return checkCached(m.exec.Program, path)

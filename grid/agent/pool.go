@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"skep/grid/proto"
 	"skep/internal/lockdep"
@@ -23,7 +24,15 @@ type pool struct {
 	all     map[*worker]bool
 	live    map[string]bool // sessions that were not released since their first lease
 	leases  map[uint64]bool // fences that have not ended
+	spare   func() int      // how many idle workers may be kept beyond the slots; nil: none
 }
+
+// Sessions that take turns at a slot find their workers again at their next turn: a start costs
+// as much processor time as many small calls. A worker that is kept for that holds memory.
+const (
+	spareMax = 32
+	spareFor = 30 * time.Second // longer than the turns of spareMax sessions on two slots
+)
 
 // A turn is a lease that waits for a slot; ready is closed when it has one.
 type turn struct {
@@ -97,12 +106,52 @@ func (p *pool) handOut() {
 		if i := p.findIdle(t.lease); i >= 0 {
 			t.worker = p.idle[i]
 			p.idle = slices.Delete(p.idle, i, i+1)
-		} else if len(p.idle) > 0 && p.taken+len(p.idle) > p.slots {
-			t.evicted = p.idle[0]
-			p.idle = slices.Delete(p.idle, 0, 1)
+		} else if i := p.findLeast(t.lease); i >= 0 {
+			t.evicted = p.idle[i]
+			p.idle = slices.Delete(p.idle, i, i+1)
 		}
 		close(t.ready)
 	}
+}
+
+// kept returns how many workers there may be. The lock is held.
+func (p *pool) kept() int {
+	lockdep.AssertHeld(&p.mu)
+	if p.spare == nil {
+		return p.slots
+	}
+	return p.slots + p.spare()
+}
+
+// findLeast finds the idle worker that has to end before one starts for a lease, or -1. It is one
+// that the lease's session initialized before it initialized the lease's, else the longest idle.
+func (p *pool) findLeast(l *proto.Lease) int {
+	all := p.taken + len(p.idle)
+	if len(p.idle) == 0 || all <= p.slots {
+		return -1
+	}
+	former := slices.IndexFunc(p.idle, func(w *worker) bool {
+		return w.session == l.Session && w.id.Module == l.Worker.Module && w.id.Init != l.Worker.Init
+	})
+	if former < 0 && all > p.kept() {
+		return 0
+	}
+	return former
+}
+
+// takeSpare removes idle workers beyond the slots: those that nobody used since before, and
+// those for which there is no room any more. The caller ends them.
+func (p *pool) takeSpare(before time.Time) (list []*worker) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for kept := p.kept(); len(p.idle) > 0; p.idle = slices.Delete(p.idle, 0, 1) {
+		all := p.taken + len(p.idle)
+		if all <= p.slots || all <= kept && !p.idle[0].since.Before(before) {
+			break
+		}
+		list = append(list, p.idle[0])
+	}
+	return list
 }
 
 // findIdle finds the worker that was idle last and can take a lease, or -1.
@@ -131,6 +180,7 @@ func (p *pool) finishLease(l *proto.Lease, w *worker) (keep bool) {
 	delete(p.leases, l.Fence)
 	p.taken--
 	if keep = w != nil && p.live[w.session]; keep {
+		w.since = time.Now()
 		p.idle = append(p.idle, w)
 	}
 	p.handOut()
@@ -197,7 +247,7 @@ func (p *pool) takeIdle() []*worker {
 func (p *pool) snapshot() (free int, idle []proto.Idle) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i := len(p.idle) - 1; i >= 0; i-- {
+	for i := len(p.idle) - 1; i >= 0 && len(idle) < proto.IdleMax; i-- {
 		idle = append(idle, proto.Idle{Session: p.idle[i].session, Worker: p.idle[i].id})
 	}
 	return max(p.slots-p.taken, 0), idle

@@ -216,20 +216,21 @@ func TestSealedCopiesAreShared(t *testing.T) {
 
 func getCopyError(m *memories, digest, path string) error { _, err := m.get(digest, path); return err }
 
-// Reports in quick succession do not each ask the system how much memory is free.
-func TestFreeMemoryIsReadSeldom(t *testing.T) {
+// Reports in quick succession do not each ask the system how much memory and disk is free.
+func TestFreeRoomIsReadSeldom(t *testing.T) {
+	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		var m freeMemory
-		if m.read() == 0 {
-			t.Fatal("no memory is free")
+		var f freeRoom
+		if r := f.read(dir); r.total < r.memory || r.memory == 0 || r.disk == 0 {
+			t.Fatalf("%+v is free", r)
 		}
-		m.bytes = 1
-		<-time.After(memoryAge - 1)
-		if m.read() != 1 {
+		f.last = room{memory: 1, disk: 1}
+		<-time.After(roomAge - 1)
+		if r := f.read(dir); r.memory != 1 || r.disk != 1 {
 			t.Error("it was read too early")
 		}
 		<-time.After(1)
-		if m.read() == 1 {
+		if r := f.read(dir); r.memory == 1 || r.disk == 1 {
 			t.Error("it was not read in time")
 		}
 	})

@@ -40,6 +40,7 @@ type worker struct {
 	mute    atomic.Int64           // it was killed for a silence this long, in nanoseconds
 	deaf    atomic.Bool            // or for reading nothing as long
 	over    atomic.Pointer[excess] // or for this
+	since   time.Time              // it is idle; the pool's lock
 }
 
 // A failure is the reason for which a call was not done, as in the protocol.

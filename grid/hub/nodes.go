@@ -358,7 +358,7 @@ func (h *Hub) handleBeat(n *node, v *proto.Beat) error {
 
 func (h *Hub) handleAsk(n *node, v *proto.Ask) error {
 	lockdep.AssertHeld(&h.mu)
-	if v.Free < 0 || len(v.Digests) > proto.DigestsMax || len(v.Idle) > slotsMax {
+	if v.Free < 0 || len(v.Digests) > proto.DigestsMax || len(v.Idle) > proto.IdleMax {
 		return fmt.Errorf("a request out of range")
 	}
 	h.noteHeard(n)

@@ -33,6 +33,7 @@ const (
 	NameMax    = 63        // bytes of a node's name
 	TextMax    = 4 << 10   // bytes of an error's or a log line's text
 	DigestsMax = 256       // blobs named in one Ask
+	IdleMax    = 4096      // idle workers named in one Ask
 )
 
 // Times for detecting lost nodes and workers.
