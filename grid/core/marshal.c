@@ -183,6 +183,25 @@ static int measure_data(struct grid_call *c, u32 i, u32 direction, u64 bytes,
 	return 0;
 }
 
+static int measure_parts(struct grid_call *c, u32 i, u64 bytes, u64 *length)
+{
+	const struct grid_value *v = &c->value[i];
+	u64 all = 0;
+	u32 k;
+
+	for (k = 0; k < v->parts; k++) {
+		if (v->part[k]->length > bytes - all)
+			break;
+		all += v->part[k]->length;
+	}
+	if (k < v->parts || all != bytes)
+		return fail_argument(c, i, -EINVAL,
+				     "the parts of its container have another "
+				     "number of bytes than its interface says");
+	*length += pad_to_eight(bytes);
+	return 0;
+}
+
 static int measure_one(struct grid_call *c, u32 i, u32 direction, u64 *length)
 {
 	const struct skep_param *p = param_of(c, i);
@@ -206,6 +225,9 @@ static int measure_one(struct grid_call *c, u32 i, u32 direction, u64 *length)
 				     "interface says");
 	if (c->value[i].data)
 		return measure_data(c, i, direction, bytes, length);
+	if (c->value[i].part)
+		return direction == SKEP_IN ? measure_parts(c, i, bytes, length)
+					    : 0;
 	if (!c->value[i].at &&
 	    (kind_of(p) == ARRAY ? s.count
 				 : kind_of(p) == STRING || p->mode & SKEP_OUT))
@@ -330,7 +352,9 @@ static int move_array(struct transfer *t, u32 i)
 			err = move_bytes(t, t->call->value[i].data->fresh,
 					 sizeof(t->call->value[i].data->fresh),
 					 1);
-	} else if (s.moved == s.count)
+	} else if (t->call->value[i].part)
+		err = 0; /* stored, like data */
+	else if (s.moved == s.count)
 		err = move_bytes(t, t->call->value[i].at, s.count * element, 1);
 	else
 		err = move_part(t, t->call->value[i].at, &s, p->dims, element);
@@ -350,11 +374,23 @@ static u64 sent_bytes(struct grid_call *c, u32 i)
 	return s.moved * grid_type_size(p->type);
 }
 
+static void put_datum(struct skep_datum *to, const struct grid_datum *d,
+		      u32 direction, u64 at, u64 bytes)
+{
+	*to = (struct skep_datum){{0},
+				  at,
+				  bytes,
+				  direction | (d->one_node ? SKEP_ONE_NODE : 0),
+				  0};
+	if (d->kept)
+		memcpy(to->digest, d->digest, sizeof(d->digest));
+}
+
 u32 grid_call_data(struct grid_call *c, u32 direction, struct skep_datum *list)
 {
-	const struct grid_datum *d;
-	u32 kind, i, n = 0;
-	u64 at = 0, bytes;
+	const struct grid_value *v;
+	u32 kind, i, k, n = 0;
+	u64 at = 0, bytes, part;
 
 	for (kind = 0; kind < TEXTS; kind++) {
 		for (i = 0; i < c->function->params; i++) {
@@ -362,19 +398,14 @@ u32 grid_call_data(struct grid_call *c, u32 direction, struct skep_datum *list)
 			    !param_travels(param_of(c, i), direction))
 				continue;
 			bytes = sent_bytes(c, i);
-			d = c->value[i].data;
-			if (d) {
-				list[n] = (struct skep_datum){
-					{0},
-					at,
-					bytes,
-					direction | (d->one_node ? SKEP_ONE_NODE
-								 : 0),
-					0};
-				if (d->kept)
-					memcpy(list[n].digest, d->digest,
-					       sizeof(d->digest));
-				n++;
+			v = &c->value[i];
+			if (v->data)
+				put_datum(&list[n++], v->data, direction, at,
+					  bytes);
+			for (part = at, k = 0; k < v->parts; k++) {
+				put_datum(&list[n++], v->part[k], direction,
+					  part, v->part[k]->length);
+				part += v->part[k]->length;
 			}
 			at += bytes + pad_to_eight(bytes);
 		}

@@ -54,6 +54,10 @@ struct grid_value {
 	void *user; /* texts: the caller's or the function's pointer */
 	u64 room;   /* master: bytes of the array at `at`, if not 0 */
 	struct grid_datum *data; /* master: stored data in place of an array */
+	/* The same in pieces, in place of an array of mode IN. */
+	struct grid_datum *const *part;
+	u32 parts;
+	void *own; /* master: memory at `at` that goes with the call */
 };
 
 /*

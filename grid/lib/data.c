@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PLACES_MAX (2 * SKEP_PARAMS_MAX) /* the hub's limit, too */
+
 int (*grid_data_resolve)(struct grid_client *c, const struct skep_param *p,
 			 struct grid_value *v);
 
@@ -124,7 +126,7 @@ int grid_data_prepare(struct grid_client *c, struct grid_args *a)
 {
 	const struct skep_param *p;
 	struct grid_value *v;
-	u32 i;
+	u32 i, places = 0;
 	int code;
 
 	for (i = 0; grid_data_resolve && i < a->call.function->params; i++) {
@@ -136,12 +138,20 @@ int grid_data_prepare(struct grid_client *c, struct grid_args *a)
 		code = grid_data_resolve(c, p, v);
 		if (code)
 			return code;
-		if (!v->data)
-			continue;
-		v->at = NULL;
-		if (p->mode & SKEP_OUT)
+		if (v->data || v->part)
+			v->at = NULL;
+		if (v->data && p->mode & SKEP_OUT)
 			__atomic_add_fetch(&v->data->writers, 1,
 					   __ATOMIC_ACQ_REL);
+		places += v->parts;
+		if (v->data)
+			places += p->mode == SKEP_INOUT ? 2 : 1;
+		if (places > PLACES_MAX)
+			return grid_error_set(
+				OMRPC_E_ARGUMENTS,
+				"argument %s: a call has at most %d pieces of "
+				"data, and the parts of containers count",
+				p->name, PLACES_MAX);
 	}
 	return OMRPC_OK;
 }
@@ -149,7 +159,7 @@ int grid_data_prepare(struct grid_client *c, struct grid_args *a)
 int grid_data_announce(struct grid_args *a)
 {
 	const struct skep_handle *m = a->handle;
-	struct skep_datum list[2 * SKEP_PARAMS_MAX];
+	struct skep_datum list[PLACES_MAX];
 	struct skep_call call = {(u32)(a->call.function - m->module.function),
 				 m->number, a->in, a->out};
 	u32 in, out, i;

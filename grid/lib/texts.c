@@ -241,6 +241,8 @@ void grid_args_free(struct grid_args *a)
 		free(a->result);
 		free(a->head);
 	}
+	for (i = 0; a && i < a->call.function->params; i++)
+		free(a->call.value[i].own);
 	for (i = 0; a && a->texts && i < a->call.function->params; i++) {
 		if (!grid_param_texts(param_of(a, i)))
 			continue;
