@@ -8,9 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The bytes of the first input that there is; *at stays valid until the next
- * time. */
-static grpc_error_t load_data(struct gridrpc_data *d, void **at, u64 *len)
+grpc_error_t gridrpc_data_load(struct gridrpc_data *d, void **at, u64 *len)
 {
 	enum gridrpc_place place = GRIDRPC_HUB;
 	grpc_error_t error = gridrpc_error_set(
@@ -59,7 +57,7 @@ grpc_error_t gridrpc_data_keep(struct grid_client *c, struct gridrpc_data *d)
 
 	if (d->datum.kept)
 		return GRPC_NO_ERROR;
-	error = load_data(d, &at, &len);
+	error = gridrpc_data_load(d, &at, &len);
 	if (error)
 		return error;
 	d->datum.length = len;
@@ -116,7 +114,7 @@ grpc_error_t gridrpc_data_write(struct grid_client *c, struct gridrpc_data *d,
 	u32 i;
 
 	if (!d->datum.kept)
-		error = load_data(d, &at, &len);
+		error = gridrpc_data_load(d, &at, &len);
 	for (i = 0; uris && uris[i] && !error; i++)
 		error = write_output(c, d, uris[i], d->datum.kept ? NULL : at,
 				     len);
@@ -139,7 +137,8 @@ grpc_error_t gridrpc_data_deliver_one(struct grid_client *c,
 
 /* Calls -------------------------------------------------------------------- */
 
-static int check_type(const struct gridrpc_data *d, const struct skep_param *p)
+int gridrpc_data_check_type(const struct gridrpc_data *d,
+			    const struct skep_param *p)
 {
 	if (!gridrpc_types[d->type].type ||
 	    (p->type & ~SKEP_TYPE_UNSIGNED) == gridrpc_types[d->type].type)
@@ -179,18 +178,25 @@ int gridrpc_data_resolve(struct grid_client *c, const struct skep_param *p,
 
 	if (!d)
 		return OMRPC_OK;
-	code = check_type(d, p);
-	if (code)
-		return code;
+	if (d->type != GRPC_CONTAINER_OF_GRPC_DATA) {
+		code = gridrpc_data_check_type(d, p);
+		if (code)
+			return code;
+	}
 	if (gridrpc_data_check_idle(d))
 		return grid_error_set(OMRPC_E_REFUSED,
 				      "argument %s: a call that writes to its "
 				      "data has not ended: call grpc_data_wait "
 				      "first",
 				      p->name);
+	if (d->type == GRPC_CONTAINER_OF_GRPC_DATA)
+		return gridrpc_container_resolve(c, d, p, v);
 	if (gridrpc_data_volatile(d) && p->mode == SKEP_IN) {
-		if (load_data(d, &at, &len))
+		if (gridrpc_data_load(d, &at, &len))
 			return grid_error_code();
+		/* Another argument of the call may be the same data. */
+		v->own = d->loaded;
+		d->loaded = NULL;
 	} else if (gridrpc_data_volatile(d)) {
 		at = plain_memory(d, p->mode, &len);
 	}

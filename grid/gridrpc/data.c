@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
  * Data management (GFD-R-P.186): handles to data that the hub stores. Owns all
- * handles of the program; `lock` guards their list, and each handle is used by
- * one thread at a time. They go with the session.
+ * data of the program and the list of its handles; `lock` guards both lists and
+ * the counts in them. Each data is used by one thread at a time. They go with
+ * the session.
  */
 #include "data.h"
 
@@ -19,8 +20,9 @@ const struct gridrpc_type gridrpc_types[] = {
 	[GRPC_COMPLEX] = {"GRPC_COMPLEX", SKEP_DCOMPLEX, 16},
 	[GRPC_STRING] = {"GRPC_STRING", SKEP_CHAR, 1},
 	[GRPC_FILE] = {"GRPC_FILE", 0, 1},
+	[GRPC_CONTAINER_OF_GRPC_DATA] = {"GRPC_CONTAINER_OF_GRPC_DATA", 0, 0},
 };
-static const char *const mode_names[GRIDRPC_MODES] = {
+const char *const gridrpc_mode_names[GRIDRPC_MODES] = {
 	[GRPC_VOLATILE] = "GRPC_VOLATILE",
 	[GRPC_STRICTLY_VOLATILE] = "GRPC_STRICTLY_VOLATILE",
 	[GRPC_STICKY] = "GRPC_STICKY",
@@ -28,7 +30,16 @@ static const char *const mode_names[GRIDRPC_MODES] = {
 	[GRPC_PERSISTENT] = "GRPC_PERSISTENT",
 };
 
+/* One of the program's variables, and the data that it stands for. */
+struct handle {
+	const grpc_data_t *home;
+	struct gridrpc_data *data;
+	struct handle *next;
+};
+
 static struct gridrpc_data *all;
+static struct handle *handles;
+static u64 serial;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 int gridrpc_data_volatile(const struct gridrpc_data *d)
@@ -38,8 +49,7 @@ int gridrpc_data_volatile(const struct gridrpc_data *d)
 
 /* Handles ------------------------------------------------------------------ */
 
-/* NULL with the error set. */
-static struct gridrpc_data *find_data(const grpc_data_t *handle)
+struct gridrpc_data *gridrpc_data_find(const grpc_data_t *handle)
 {
 	struct gridrpc_data *d = NULL;
 
@@ -56,16 +66,29 @@ static struct gridrpc_data *find_data(const grpc_data_t *handle)
 	return d;
 }
 
-/* The data whose handle is at this address, or NULL. The address may be that
- * of any array, so only one that was a handle's is read. */
+struct gridrpc_data *gridrpc_data_numbered(u64 number)
+{
+	struct gridrpc_data *d;
+
+	pthread_mutex_lock(&lock);
+	for (d = all; d && d->number != number;)
+		d = d->next;
+	pthread_mutex_unlock(&lock);
+	return d;
+}
+
+/* The address may be that of any array, so only one that was a handle's is
+ * read. */
 struct gridrpc_data *gridrpc_data_at(const void *at)
 {
 	const grpc_data_t *handle = at;
 	struct gridrpc_data *d;
+	struct handle *h;
 
 	pthread_mutex_lock(&lock);
-	for (d = all; d && d->home != at;)
-		d = d->next;
+	for (h = handles; h && h->home != at;)
+		h = h->next;
+	d = h ? h->data : NULL;
 	pthread_mutex_unlock(&lock);
 	return d && handle->mark == DATA_MARK && handle->data == d ? d : NULL;
 }
@@ -84,11 +107,96 @@ static void free_data(struct gridrpc_data *d)
 	free_list(d->input);
 	free_list(d->output);
 	free(d->loaded);
+	free(d->part);
+	free(d->view);
 	free(d);
 }
 
-/* A copy of a list of URIs that can be used; NULL is an empty list. */
-static grpc_error_t copy_uris(char ***to, const char **from)
+struct gridrpc_data *gridrpc_data_new(void)
+{
+	struct gridrpc_data *d = calloc(1, sizeof(*d));
+
+	if (!d) {
+		gridrpc_error_set(GRPC_OTHER_ERROR_CODE, "out of memory");
+		return NULL;
+	}
+	d->holders = 1;
+	pthread_mutex_lock(&lock);
+	d->number = ++serial;
+	d->next = all;
+	all = d;
+	grid_data_resolve = gridrpc_data_resolve;
+	pthread_mutex_unlock(&lock);
+	return d;
+}
+
+void gridrpc_data_hold(struct gridrpc_data *d)
+{
+	pthread_mutex_lock(&lock);
+	d->holders++;
+	pthread_mutex_unlock(&lock);
+}
+
+void gridrpc_data_release(struct grid_client *c, struct gridrpc_data *d)
+{
+	struct gridrpc_data **link;
+	u32 i, left;
+
+	pthread_mutex_lock(&lock);
+	left = --d->holders;
+	for (link = &all; !left && *link != d;)
+		link = &(*link)->next;
+	if (!left)
+		*link = d->next;
+	pthread_mutex_unlock(&lock);
+	if (left)
+		return;
+	for (i = 0; i < d->parts; i++)
+		gridrpc_data_release(c, d->part[i].data);
+	if (c)
+		grid_data_drop(c, &d->datum);
+	free_data(d);
+}
+
+grpc_error_t gridrpc_data_bind(grpc_data_t *home, struct gridrpc_data *d)
+{
+	struct handle *h = malloc(sizeof(*h));
+
+	if (!h)
+		return gridrpc_error_set(GRPC_OTHER_ERROR_CODE,
+					 "out of memory");
+	gridrpc_data_hold(d);
+	*home = (grpc_data_t){DATA_MARK, d};
+	pthread_mutex_lock(&lock);
+	*h = (struct handle){home, d, handles};
+	handles = h;
+	pthread_mutex_unlock(&lock);
+	return GRPC_NO_ERROR;
+}
+
+/* Of a copy of a handle, whose home is elsewhere, any handle of the data goes.
+ */
+static void remove_handle(grpc_data_t *home, struct gridrpc_data *d)
+{
+	struct handle **link, **at = NULL, *h;
+
+	pthread_mutex_lock(&lock);
+	for (link = &handles; (h = *link); link = &h->next) {
+		if (h->data != d)
+			continue;
+		at = link;
+		if (h->home == home)
+			break;
+	}
+	h = at ? *at : NULL;
+	if (h)
+		*at = h->next;
+	pthread_mutex_unlock(&lock);
+	free(h);
+	home->mark = 0;
+}
+
+grpc_error_t gridrpc_data_copy_uris(char ***to, const char **from)
 {
 	enum gridrpc_place place;
 	grpc_error_t error = GRPC_NO_ERROR;
@@ -133,7 +241,8 @@ static grpc_error_t set_mode(struct gridrpc_data *d,
 			return gridrpc_data_refuse(
 				"data has one mode for all its outputs: give "
 				"%s or %s once",
-				mode_names[modes[0]], mode_names[modes[i]]);
+				gridrpc_mode_names[modes[0]],
+				gridrpc_mode_names[modes[i]]);
 	}
 	d->mode = modes[0];
 	d->datum.one_node = d->mode == GRPC_UNIQUE_STICKY;
@@ -154,17 +263,44 @@ static grpc_error_t set_size(struct gridrpc_data *d, const size_t *dimensions)
 	return GRPC_NO_ERROR;
 }
 
+/* Parts of a container are described by themselves. */
+static grpc_error_t fill_container(struct gridrpc_data *d, const char **input,
+				   const char **output,
+				   const size_t *dimensions,
+				   const grpc_data_mode_t *modes)
+{
+	if ((input && input[0]) || (output && output[0]))
+		return gridrpc_data_refuse("a container has no inputs and "
+					   "outputs: give them to its parts");
+	if (modes && modes[0] != GRPC_END_LIST && modes[0] != GRPC_VOLATILE)
+		return gridrpc_data_refuse("a container has no mode: give one "
+					   "to each of its parts");
+	if (dimensions && dimensions[0] && dimensions[1])
+		return gridrpc_data_refuse(
+			"a container has one dimension, the number of parts "
+			"for which it has room");
+	if (dimensions && dimensions[0] > GRIDRPC_PARTS)
+		return gridrpc_data_refuse("a container has at most %d parts",
+					   GRIDRPC_PARTS);
+	d->room = dimensions && dimensions[0] ? (u32)dimensions[0]
+					      : GRIDRPC_PARTS;
+	return GRPC_NO_ERROR;
+}
+
 static grpc_error_t fill_data(struct gridrpc_data *d, const char **input,
 			      const char **output, const size_t *dimensions,
 			      const grpc_data_mode_t *modes)
 {
-	grpc_error_t error = set_size(d, dimensions);
+	grpc_error_t error;
 
+	if (d->type == GRPC_CONTAINER_OF_GRPC_DATA)
+		return fill_container(d, input, output, dimensions, modes);
+	error = set_size(d, dimensions);
 	if (!error)
 		error = set_mode(d, modes);
 	if (!error)
-		error = copy_uris(&d->input, input);
-	return error ? error : copy_uris(&d->output, output);
+		error = gridrpc_data_copy_uris(&d->input, input);
+	return error ? error : gridrpc_data_copy_uris(&d->output, output);
 }
 
 grpc_error_t grpc_data_init(grpc_data_t *data, const char **input_uris,
@@ -180,49 +316,30 @@ grpc_error_t grpc_data_init(grpc_data_t *data, const char **input_uris,
 	if (!data)
 		return gridrpc_error_set(GRPC_OTHER_ERROR_CODE,
 					 "the data is NULL");
-	if (type >= GRPC_CONTAINER_OF_GRPC_DATA)
-		return gridrpc_data_refuse(
-			"data of type %d is not there: make data of each part "
-			"of a container, and give a call each of them",
-			(int)type);
-	d = calloc(1, sizeof(*d));
-	if (!d)
+	if (type > GRPC_CONTAINER_OF_GRPC_DATA)
 		return gridrpc_error_set(GRPC_OTHER_ERROR_CODE,
-					 "out of memory");
+					 "%d is not a type of data", (int)type);
+	d = gridrpc_data_new();
+	if (!d)
+		return GRPC_OTHER_ERROR_CODE;
 	d->type = type;
 	error = fill_data(d, input_uris, output_uris, dimensions, modes);
-	if (error) {
-		free_data(d);
-		return error;
-	}
-	d->home = data;
-	*data = (grpc_data_t){DATA_MARK, d};
-	pthread_mutex_lock(&lock);
-	d->next = all;
-	all = d;
-	grid_data_resolve = gridrpc_data_resolve;
-	pthread_mutex_unlock(&lock);
-	return GRPC_NO_ERROR;
-}
-
-static void remove_data(grpc_data_t *handle, struct gridrpc_data *d)
-{
-	struct gridrpc_data **link;
-
-	pthread_mutex_lock(&lock);
-	for (link = &all; *link != d;)
-		link = &(*link)->next;
-	*link = d->next;
-	pthread_mutex_unlock(&lock);
-	handle->mark = 0;
-	free_data(d);
+	if (!error)
+		error = gridrpc_data_bind(data, d);
+	gridrpc_data_release(NULL, d);
+	return error;
 }
 
 void gridrpc_data_clear(void)
 {
 	struct gridrpc_data *d;
+	struct handle *h;
 
 	pthread_mutex_lock(&lock);
+	while ((h = handles)) {
+		handles = h->next;
+		free(h);
+	}
 	while ((d = all)) {
 		all = d->next;
 		free_data(d);
@@ -232,8 +349,13 @@ void gridrpc_data_clear(void)
 
 grpc_error_t gridrpc_data_check_idle(const struct gridrpc_data *d)
 {
-	if (!grid_data_busy(&d->datum))
-		return GRPC_NO_ERROR;
+	grpc_error_t error = GRPC_NO_ERROR;
+	u32 i;
+
+	for (i = 0; i < d->parts && !error; i++)
+		error = gridrpc_data_check_idle(d->part[i].data);
+	if (error || !grid_data_busy(&d->datum))
+		return error;
 	return gridrpc_error_set(
 		GRPC_NOT_COMPLETED,
 		"a call that writes to the data has not ended: "
@@ -282,14 +404,18 @@ grpc_error_t grpc_data_transfer(grpc_data_t *data, const char **input_uris,
 
 	if (!c)
 		return GRPC_NOT_INITIALIZED;
-	d = find_data(data);
+	d = gridrpc_data_find(data);
 	if (!d)
 		return GRPC_OTHER_ERROR_CODE;
+	if (d->type == GRPC_CONTAINER_OF_GRPC_DATA)
+		return gridrpc_data_refuse("a container is not moved: give "
+					   "grpc_data_transfer each of its "
+					   "parts");
 	error = gridrpc_data_check_idle(d);
 	if (!error)
-		error = copy_uris(&input, input_uris);
+		error = gridrpc_data_copy_uris(&input, input_uris);
 	if (!error)
-		error = copy_uris(&output, output_uris);
+		error = gridrpc_data_copy_uris(&output, output_uris);
 	if (!error)
 		error = set_mode(d, modes);
 	if (!error && input[0]) {
@@ -308,35 +434,70 @@ grpc_error_t grpc_data_transfer(grpc_data_t *data, const char **input_uris,
 	return error;
 }
 
+/* Adds the data that calls can write to: of a container its parts. */
+static grpc_error_t add_written(struct gridrpc_data *d,
+				struct gridrpc_data ***list, u32 *n)
+{
+	grpc_error_t error = GRPC_NO_ERROR;
+	struct gridrpc_data **more;
+	u32 i;
+
+	for (i = 0; i < d->parts && !error; i++)
+		error = add_written(d->part[i].data, list, n);
+	if (error || d->type == GRPC_CONTAINER_OF_GRPC_DATA)
+		return error;
+	more = realloc(*list, (*n + 1ul) * sizeof(**list));
+	if (!more)
+		return gridrpc_error_set(GRPC_OTHER_ERROR_CODE,
+					 "out of memory");
+	*list = more;
+	more[(*n)++] = d;
+	return GRPC_NO_ERROR;
+}
+
+static grpc_error_t list_written(const grpc_data_t **list,
+				 grpc_completion_mode_t mode,
+				 struct gridrpc_data ***written, u32 *n)
+{
+	grpc_error_t error = GRPC_NO_ERROR;
+	struct gridrpc_data *d;
+	u32 i;
+
+	for (i = 0; list && list[i] && !error; i++) {
+		d = gridrpc_data_find(list[i]);
+		if (!d)
+			return GRPC_OTHER_ERROR_CODE;
+		if (mode == GRPC_WAIT_ANY &&
+		    d->type == GRPC_CONTAINER_OF_GRPC_DATA)
+			return gridrpc_data_refuse(
+				"GRPC_WAIT_ANY does not wait for containers: "
+				"give grpc_data_wait their parts");
+		error = add_written(d, written, n);
+	}
+	return error;
+}
+
 grpc_error_t grpc_data_wait(const grpc_data_t **list,
 			    grpc_completion_mode_t mode, grpc_data_t **returned)
 {
 	struct grid_client *c = gridrpc_client();
-	grpc_error_t error = GRPC_NO_ERROR;
-	struct grid_datum **datum;
+	struct gridrpc_data **data = NULL;
+	struct grid_datum **datum; /* the first member of data */
+	grpc_error_t error;
 	u32 n = 0, i;
 
 	if (!c)
 		return GRPC_NOT_INITIALIZED;
-	while (list && list[n])
-		n++;
-	datum = calloc(n + 1ul, sizeof(*datum));
-	if (!datum)
-		return gridrpc_error_set(GRPC_OTHER_ERROR_CODE,
-					 "out of memory");
-	for (i = 0; i < n && !error; i++) {
-		datum[i] = (void *)find_data(list[i]); /* its first member */
-		error = datum[i] ? GRPC_NO_ERROR : GRPC_OTHER_ERROR_CODE;
-	}
+	error = list_written(list, mode, &data, &n);
+	datum = (struct grid_datum **)data;
 	for (i = 0; i < n && !error && mode == GRPC_WAIT_ALL; i++)
 		grid_data_wait_any(c, &datum[i], 1);
 	i = error ? n : grid_data_wait_any(c, datum, n);
-	if (!error && n && returned)
-		*returned = (grpc_data_t *)list[i];
+	if (!error && list && list[0] && returned)
+		*returned = (grpc_data_t *)list[i < n && mode ? i : 0];
 	for (i = 0; i < n && !error; i++)
-		error = gridrpc_data_deliver_one(
-			c, (struct gridrpc_data *)datum[i]);
-	free(datum);
+		error = gridrpc_data_deliver_one(c, data[i]);
+	free(data);
 	return error;
 }
 
@@ -345,7 +506,7 @@ static grpc_error_t open_idle(grpc_data_t *data, struct gridrpc_data **d)
 {
 	if (!gridrpc_client())
 		return GRPC_NOT_INITIALIZED;
-	*d = find_data(data);
+	*d = gridrpc_data_find(data);
 	return *d ? gridrpc_data_check_idle(*d) : GRPC_OTHER_ERROR_CODE;
 }
 
@@ -354,9 +515,11 @@ grpc_error_t grpc_data_unbind(grpc_data_t *data)
 	struct gridrpc_data *d;
 	grpc_error_t error = open_idle(data, &d);
 
-	if (!error)
-		remove_data(data, d);
-	return error;
+	if (error)
+		return error;
+	remove_handle(data, d);
+	gridrpc_data_release(NULL, d);
+	return GRPC_NO_ERROR;
 }
 
 grpc_error_t grpc_data_free(grpc_data_t *data, const char **uris)
@@ -378,9 +541,9 @@ grpc_error_t grpc_data_free(grpc_data_t *data, const char **uris)
 	}
 	if (error)
 		return error;
-	error = gridrpc_error_of(grid_data_drop(gridrpc_client(), &d->datum));
-	remove_data(data, d);
-	return error;
+	remove_handle(data, d);
+	gridrpc_data_release(gridrpc_client(), d);
+	return GRPC_NO_ERROR;
 }
 
 /* Information -------------------------------------------------------------- */
@@ -421,15 +584,18 @@ grpc_error_t grpc_data_getinfo(const grpc_data_t *data,
 	(void)uri;
 	if (!gridrpc_client())
 		return GRPC_NOT_INITIALIZED;
-	d = find_data(data);
+	d = gridrpc_data_find(data);
 	if (!d || !info)
 		return GRPC_OTHER_ERROR_CODE;
 	snprintf(number, sizeof(number), "%llu",
-		 (unsigned long long)(d->datum.kept ? d->datum.length
-						    : d->bytes));
+		 (unsigned long long)(what == GRPC_DATA_PARTS_NP
+					      ? d->parts
+					      : gridrpc_data_bytes(d)));
 	*info = what == GRPC_DATA_TYPE_NP ? strdup(gridrpc_types[d->type].name)
-		: what == GRPC_DATA_MODE_NP   ? strdup(mode_names[d->mode])
+		: what == GRPC_DATA_MODE_NP
+			? strdup(gridrpc_mode_names[d->mode])
 		: what == GRPC_DATA_BYTES_NP  ? strdup(number)
+		: what == GRPC_DATA_PARTS_NP  ? strdup(number)
 		: what == GRPC_DATA_DIGEST_NP ? digest_text(&d->datum)
 		: what == GRPC_DATA_INPUT_NP  ? join_uris(d->input)
 		: what == GRPC_DATA_OUTPUT_NP ? join_uris(d->output)
