@@ -207,7 +207,7 @@ typedef enum {
 	GRPC_COMPLEX,		    /* dcomplex */
 	GRPC_STRING,		    /* char */
 	GRPC_FILE,		    /* bytes of any type */
-	GRPC_CONTAINER_OF_GRPC_DATA /* refused */
+	GRPC_CONTAINER_OF_GRPC_DATA /* other data, by rank */
 } grpc_data_type_t;
 
 typedef enum {
@@ -229,7 +229,8 @@ typedef enum {
 	GRPC_DATA_DIGEST_NP, /* SHA-256 of what the hub stores, as in the ledger
 			      */
 	GRPC_DATA_INPUT_NP,  /* URIs, one a line */
-	GRPC_DATA_OUTPUT_NP
+	GRPC_DATA_OUTPUT_NP,
+	GRPC_DATA_PARTS_NP /* how many a container has */
 } grpc_data_info_type_t;
 
 /*
@@ -261,8 +262,31 @@ grpc_error_t grpc_data_wait(const grpc_data_t **list,
 			    grpc_data_t **returned);
 /* The handle is gone; what the hub stores stays until grpc_finalize. */
 grpc_error_t grpc_data_unbind(grpc_data_t *data);
-/* The handle is gone, and what hub and nodes store. */
+/* The handle is gone, and with the last handle and container that has the data
+ * also what hub and nodes store. */
 grpc_error_t grpc_data_free(grpc_data_t *data, const char **uris);
+/*
+ * A container has data of any type by rank, from 0; its one dimension is the
+ * number of ranks, 65536 without it. In place of an array of mode IN it stands
+ * for its parts, one behind the other in the order of their ranks.
+ */
+grpc_error_t grpc_data_container_set(grpc_data_t *container, int rank,
+				     const grpc_data_t *data);
+/* Makes *data one more handle of the part, to be freed or unbound. */
+grpc_error_t grpc_data_container_get(const grpc_data_t *container, int rank,
+				     grpc_data_t *data);
+/*
+ * Writes the description of data, not its bytes, to file://localhost/PATH; of a
+ * container also those of its parts.
+ */
+grpc_error_t grpc_data_save(const grpc_data_t *data, const char *output_uri);
+/*
+ * Makes *data a handle of what a description from there, or in a string at
+ * memory://localhost/KEY, describes: the data itself while this program has a
+ * handle of it, otherwise new data with the same inputs and outputs. Data whose
+ * bytes were only in the grid is then gone: GRPC_RPC_REFUSED.
+ */
+grpc_error_t grpc_data_load(grpc_data_t *data, const char *input_uri);
 /* What memory://localhost/KEY means; NULL takes it back. */
 grpc_error_t grpc_data_memory_mapping_set(const char *key, void *memory);
 grpc_error_t grpc_data_memory_mapping_get(const char *key, void **memory);
