@@ -42,9 +42,9 @@ func skepPath(t *testing.T) string {
 	return filepath.Join(built.Folder(t, "make check T=compat"), "bin", "skep")
 }
 
-// buildFolder builds all worker programs and masters of a folder, in dir. It returns the
-// masters' names.
-func buildFolder(t *testing.T, folder, dir string) (masters []string) {
+// buildFolder builds all worker programs and masters of a folder, in dir; the options are those
+// of the masters. It returns the masters' names.
+func buildFolder(t *testing.T, folder, dir string, options ...string) (masters []string) {
 	t.Helper()
 	source, err := filepath.Abs(filepath.Join("programs", folder))
 	if err != nil {
@@ -63,7 +63,7 @@ func buildFolder(t *testing.T, folder, dir string) (masters []string) {
 			continue
 		}
 		name := filepath.Base(folder) + "-" + strings.TrimSuffix(filepath.Base(p), filepath.Ext(p))
-		if out, code := runProgram(t, dir, skepPath(t), "gen", "--master", p, "-o", name); code != 0 {
+		if out, code := runProgram(t, dir, skepPath(t), append([]string{"gen", "--master", p, "-o", name}, options...)...); code != 0 {
 			t.Errorf("the master %s was not built:\n%s", name, out)
 		}
 		masters = append(masters, name)
@@ -92,7 +92,7 @@ func buildAll(t *testing.T) (dir string, masters []string) {
 		}
 	})
 	slices.Sort(masters)
-	if len(masters) < 51 {
+	if len(masters) < 53 {
 		t.Fatalf("%d programs: some are missing", len(masters))
 	}
 	return dir, masters

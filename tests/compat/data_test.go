@@ -73,3 +73,13 @@ func TestDataMovesOnce(t *testing.T) {
 		t.Errorf("a call left %q, and the next one got %q", left, done[6].Data)
 	}
 }
+
+// Handles, containers and descriptions neither use memory that is free nor leave any.
+func TestDataMemory(t *testing.T) {
+	dir := t.TempDir()
+	masters := buildFolder(t, "griddata", dir, "--", "-fsanitize=address")
+	if len(masters) < 4 {
+		t.Fatalf("%d programs: some are missing", len(masters))
+	}
+	runMasters(t, dir, masters)
+}

@@ -24,7 +24,7 @@ static const char *to_hub[] = {"skep://hub", NULL};
 static const grpc_data_mode_t sticky[] = {GRPC_STICKY, GRPC_END_LIST};
 static const grpc_data_mode_t kept[] = {GRPC_PERSISTENT, GRPC_END_LIST};
 static const grpc_data_mode_t unique[] = {GRPC_UNIQUE_STICKY, GRPC_END_LIST};
-static grpc_function_handle_t sum, fill, twice, add, bytes, nap, die;
+static grpc_function_handle_t sum, fill, twice, add, bytes, both, nap, die;
 
 static void open_handle(grpc_function_handle_t *h, const char *name)
 {
@@ -172,6 +172,7 @@ static void test_files(void)
 	CHECK(!grpc_data_init(&d, in, NULL, GRPC_FILE, NULL, NULL));
 	CHECK(!grpc_call(&bytes, 5, &d, &y) && y == 15);
 	CHECK(grpc_call(&bytes, 6, &d, &y) == GRPC_RPC_REFUSED);
+	CHECK(!grpc_call(&both, 5, &d, &d, &y) && y == 30);
 	CHECK(!grpc_data_init(&e, in, out, GRPC_FILE, five, kept));
 	CHECK(!grpc_call(&bytes, 5, &e, &y) && y == 15);
 	CHECK(grpc_call(&bytes, 4, &e, &y) == GRPC_RPC_REFUSED);
@@ -202,8 +203,6 @@ static void test_refused(void)
 	      GRPC_RPC_REFUSED);
 	CHECK(grpc_data_init(&d, NULL, NULL, GRPC_DOUBLE, dims, two) ==
 	      GRPC_RPC_REFUSED);
-	CHECK(grpc_data_init(&d, NULL, NULL, GRPC_CONTAINER_OF_GRPC_DATA, dims,
-			     NULL) == GRPC_RPC_REFUSED);
 	CHECK(grpc_data_memory_mapping_get("nothing", &at) ==
 	      GRPC_OTHER_ERROR_CODE);
 	init_data(&d, from_x, NULL, sticky);
@@ -236,6 +235,7 @@ int main(void)
 	open_handle(&twice, "griddata/twice");
 	open_handle(&add, "griddata/add");
 	open_handle(&bytes, "griddata/bytes");
+	open_handle(&both, "griddata/both");
 	open_handle(&nap, "griddata/nap");
 	open_handle(&die, "griddata/die");
 	test_inputs(NULL, 0);
