@@ -40,7 +40,7 @@ func TestArguments_plain(t *testing.T) {
 		}
 	}
 	for option, want := range map[string]string{
-		"-accel": "tcg,thread=multi", "-cpu": "max,la57=off", "-smp": "2,sockets=1,cores=2,threads=1",
+		"-accel": "tcg,thread=multi", "-cpu": "max,la57=off,erms=off", "-smp": "2,sockets=1,cores=2,threads=1",
 		"-m": "1024", "-kernel": "/k/vmlinuz", "-display": "none",
 	} {
 		if got := optionValues(args, option); !slices.Equal(got, []string{want}) {
@@ -49,6 +49,21 @@ func TestArguments_plain(t *testing.T) {
 	}
 	if n := len(optionValues(args, "-netdev")) + len(optionValues(args, "-drive")) + len(optionValues(args, "-numa")); n != 0 {
 		t.Errorf("%d devices that nobody asked for", n)
+	}
+}
+
+// Only the emulator goes without ERMS, and not where instructions are counted.
+func TestCPUModel(t *testing.T) {
+	for want, of := range map[string]struct {
+		m     Machine
+		accel string
+	}{
+		"max,la57=off": {Machine{}, "kvm"}, "max,la57=off,erms=off": {Machine{}, "tcg,thread=single"},
+		"max,la57=off,vendor=GenuineIntel": {Machine{Threads: 2, Count: &Count{}}, "tcg"},
+	} {
+		if got := of.m.cpuModel(of.accel); got != want {
+			t.Errorf("%s is %q, want %q", of.accel, got, want)
+		}
 	}
 }
 
@@ -88,7 +103,7 @@ func TestArguments_threads(t *testing.T) {
 	if got := optionValues(args, "-smp"); got[0] != "4,sockets=1,cores=2,threads=2" {
 		t.Errorf("-smp %q", got)
 	}
-	if got := optionValues(args, "-cpu"); got[0] != "max,la57=off,vendor=GenuineIntel" {
+	if got := optionValues(args, "-cpu"); got[0] != "max,la57=off,vendor=GenuineIntel,erms=off" {
 		t.Errorf("-cpu %q", got)
 	}
 }

@@ -157,7 +157,7 @@ func (m *Machine) systemArgs(s System, h hardware) []string {
 	model := cpu
 	accel := h.accel
 	if accel == "tcg" {
-		model += ",smap=off"
+		model += ",smap=off,erms=off"
 		accel = "tcg,thread=single"
 	}
 	args := []string{
