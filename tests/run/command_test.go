@@ -28,6 +28,7 @@ func TestCommandLine(t *testing.T) {
 		{"no list", good, []string{"-suites", ""}, 2, "", "Usage"},
 		{"an argument", good, []string{"more"}, 2, "", "Usage"},
 		{"a negative number of second runs", good, []string{"-again", "-1"}, 2, "", "Usage"},
+		{"a forecast without a floor", good, []string{"-forecast"}, 2, "", "Usage"},
 		{"one second run", good, []string{"-again", "1"}, 0, "1 passed", ""},
 		{"a list that is not there", good, []string{"-suites", "none"}, 2, "", "tests/run: open none: "},
 		{"a floor without a key", good, []string{"-floor", "none"}, 2, "", "tests/run: -floor none: want FILE:KEY"},

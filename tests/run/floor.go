@@ -38,10 +38,16 @@ func judgeFloor(least int, where string, all []result) []result {
 	reason := fmt.Sprintf("%d passed, %s asks for %d", n, where, least)
 	switch {
 	case n < least:
-	case n > least+least/50+10 && countStatus(all, failed) == 0:
-		reason += fmt.Sprintf(": raise it to %d or so", n-n/100)
+	case n > floorCeiling(least) && countStatus(all, failed) == 0:
+		reason += fmt.Sprintf(": raise it to %d or so", floorFor(n))
 	default:
 		return nil
 	}
 	return []result{{suite: floorSuite, name: "number of passed tests", status: failed, reason: reason}}
 }
+
+// floorCeiling returns how many tests may pass before the floor must be raised.
+func floorCeiling(least int) int { return least + least/50 + 10 }
+
+// floorFor returns a floor for a number of passed tests.
+func floorFor(n int) int { return n - n/100 }

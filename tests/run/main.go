@@ -31,6 +31,8 @@ type options struct {
 	again  int    // how many failed suites may be run again
 	lane   bool   // be a parallel lane of another runner
 	apart  bool   // this process has namespaces of its own
+
+	forecast bool // only say whether the floor would be too low
 }
 
 func main() {
@@ -45,9 +47,10 @@ func main() {
 	flag.IntVar(&o.again, "again", 0, "run up to `N` suites again that failed; none if more of them did")
 	flag.BoolVar(&o.lane, "lane", false, "run suites for another runner, which names each by its index")
 	flag.BoolVar(&o.apart, "apart", false, "see what suites leave in the namespaces that unshare(1) made for this process")
+	flag.BoolVar(&o.forecast, "forecast", false, "run nothing: fail if a whole run would ask for a higher floor, by the newest results")
 	flag.Parse()
 	sealDescriptors()
-	if o.suites == "" || o.again < 0 || flag.NArg() > 0 {
+	if o.suites == "" || o.again < 0 || o.forecast && o.floor == "" || flag.NArg() > 0 {
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -57,6 +60,8 @@ func main() {
 			fmt.Fprintf(os.Stderr, "tests/run: %v\n", err)
 			os.Exit(2)
 		}
+	} else if o.forecast {
+		// starts no suite, so nothing can be left
 	} else if err := enterNamespaces(); !o.lane {
 		rep.reportShared(err)
 	}
@@ -98,6 +103,9 @@ func runAll(o options, rep *reporter) (bool, error) {
 	if err := os.MkdirAll(o.logs, 0o755); err != nil {
 		return false, err
 	}
+	if low, err := reportForecast(o, suites, rep); err != nil || o.forecast {
+		return !low, err
+	}
 	becomeReaper()
 	forgetMake()
 	stop := notifyInterrupts()
@@ -116,6 +124,18 @@ func runAll(o options, rep *reporter) (bool, error) {
 		all = append(all, out.results...)
 	}
 	return concludeRun(o, rep, suites, all, saved)
+}
+
+// reportForecast says whether the floor would be too low at the end of a whole run.
+func reportForecast(o options, suites []suite, rep *reporter) (low bool, err error) {
+	if o.floor == "" {
+		return false, nil
+	}
+	text, err := forecastFloor(o, suites)
+	if text != "" {
+		fmt.Fprintf(rep.out, "  %s\n", text)
+	}
+	return text != "", err
 }
 
 // forgetMake drops the settings of an outer make, since its job slots and options are not
