@@ -194,6 +194,24 @@ static s64 run_on_own(const struct abi_path_op *op, s64 found)
 	}
 }
 
+/* Whether the name is that of one of the guest's own links, and the operation
+ * is on the link itself; its result is *n. */
+static int run_on_link(struct abi_proc *p, const struct abi_path_op *op, s64 *n)
+{
+	char text[32]; /* only needed to know whether it is a link */
+
+	*n = 0;
+	if (op->verb == ABI_PATH_READLINK)
+		*n = abi_synth_link(p, op->path, op->buf, op->len);
+	if (op->verb != ABI_PATH_LSTAT ||
+	    abi_synth_link(p, op->path, text, sizeof(text)) <= 0)
+		return *n > 0;
+	abi_memset(op->stat, 0, sizeof(*op->stat));
+	op->stat->nlink = 1;
+	op->stat->mode = ABI_S_IFLNK | 0777;
+	return 1;
+}
+
 /* 0 or -ENOENT of a name that is the guest's own, 1 of one that is the host's.
  */
 static s64 find_own(struct abi_proc *p, const char *path)
@@ -214,6 +232,8 @@ static s64 run_on_host(struct abi_proc *p, struct abi_path_op *op)
 	struct abi_stat st;
 	s64 n;
 
+	if (run_on_link(p, op, &n))
+		return n;
 	if (op->verb == ABI_PATH_STAT || op->verb == ABI_PATH_LSTAT ||
 	    op->verb == ABI_PATH_ACCESS) {
 		n = abi_synth_stat(p, op->path, op->stat ? op->stat : &st);

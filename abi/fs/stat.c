@@ -136,14 +136,6 @@ static s64 stat_fd(struct abi_call *c, u64 fd, struct abi_stat *st)
 static s64 stat_path(struct abi_call *c, const char *path, u32 nofollow,
 		     struct abi_stat *st)
 {
-	char text[32]; /* only needed to know whether it is a link */
-
-	if (nofollow && abi_synth_link(c->p, path, text, sizeof(text)) > 0) {
-		abi_memset(st, 0, sizeof(*st));
-		st->nlink = 1;
-		st->mode = ABI_S_IFLNK | 0777;
-		return 0;
-	}
 	return abi_name_run(
 		c, (struct abi_path_op){
 			   .verb = nofollow ? ABI_PATH_LSTAT : ABI_PATH_STAT,

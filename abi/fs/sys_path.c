@@ -611,9 +611,7 @@ static s64 read_link(struct abi_call *c, u64 dirfd, u64 name, u64 to, s32 size)
 		n = check_end(c, path, flags, ABI_PATH_STAT);
 		return n ? n : -LINUX_EINVAL;
 	}
-	n = abi_synth_link(c->p, path, text, sizeof(text));
-	if (!n)
-		n = abi_name_run(c, op);
+	n = abi_name_run(c, op);
 	if (n > size)
 		n = size;
 	if (n > 0 && abi_user_put(c->p, to, text, (u64)n))

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "abi/include/lin.h"
@@ -112,28 +113,56 @@ static s64 use_place(struct abi_path_op *op, const struct abi_lin_place *at)
 }
 
 /*
- * One call for stat of what is no link, and for the names that abi reads to
- * follow links: 1, if there is nothing more to do. A folder on the way is not
- * looked at: these calls change nothing.
+ * Whether what lstat found is in procfs or sysfs, where a folder on the way may
+ * have been a link: 1, 0, or an errno. Most file systems have a device. Of one
+ * without, which is not one of these two, the number is remembered.
+ */
+static s64 check_own(const char *path, const struct stat *st)
+{
+	static u64 other; /* atomic */
+	int fd;
+	s64 own;
+
+	if (major(st->st_dev) ||
+	    st->st_dev == __atomic_load_n(&other, __ATOMIC_RELAXED))
+		return 0;
+	fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	own = abi_lin_is_own(fd, st);
+	close(fd);
+	if (!own)
+		__atomic_store_n(&other, st->st_dev, __ATOMIC_RELAXED);
+	return own;
+}
+
+/*
+ * One call for stat of what is no link, and two for the text of a link, which
+ * abi reads to follow it: 1, if there is nothing more to do. A folder on the
+ * way is not looked at: these calls change nothing.
  */
 static s64 look_at_once(struct abi_path_op *op, s64 *err)
 {
 	const struct abi_lin_place at = {.dir = AT_FDCWD, .name = op->path};
+	struct stat st;
 
-	if (*abi_lin_root_text())
+	if (*abi_lin_root_text() ||
+	    (op->verb != ABI_PATH_READLINK && op->verb != ABI_PATH_LSTAT &&
+	     op->verb != ABI_PATH_STAT))
 		return 0;
-	if (op->verb == ABI_PATH_READLINK || op->verb == ABI_PATH_LSTAT) {
-		*err = use_place(op, &at);
-		if (*err == -ENOENT)
-			*err = abi_lin_missing(op->path);
+	if (lstat(op->path, &st))
+		*err = errno == ENOENT ? abi_lin_missing(op->path) : -errno;
+	else
+		*err = check_own(op->path, &st);
+	if (*err) {
+		*err = *err > 0 ? -ELOOP : *err;
 		return 1;
 	}
-	if (op->verb != ABI_PATH_STAT)
-		return 0;
-	*err = stat_place(&at, op->stat, AT_SYMLINK_NOFOLLOW);
-	if (*err == -ENOENT)
-		*err = abi_lin_missing(op->path);
-	return *err || !S_ISLNK(op->stat->mode);
+	if (op->verb == ABI_PATH_READLINK)
+		*err = use_place(op, &at);
+	else
+		abi_lin_stat_from(op->stat, &st);
+	return op->verb != ABI_PATH_STAT || !S_ISLNK(st.st_mode);
 }
 
 s64 abi_lin_path(struct abi_path_op *op)

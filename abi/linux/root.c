@@ -94,61 +94,95 @@ static s64 run_open(const char *guest, u32 flags, u32 mode)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Reads the link `path` and puts what it says in its place: 1; 0: it is none.
- */
-static s64 read_text(char *path)
+/* The text of the link `path`: its length; 0: it is none; or an errno. */
+static s64 read_text(const char *path, char *text, u64 len)
 {
-	char text[ABI_PATH_MAX];
-	u64 folder;
 	s64 n, fd;
 
-	if (*abi_lin_root_text()) {
-		fd = run_open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0);
-		if (fd < 0)
-			return fd;
-		n = readlinkat((int)fd, "", text, sizeof(text) - 1);
-		close((int)fd);
-	} else { /* one call: searches for programs and modules miss often */
-		n = readlink(path, text, sizeof(text) - 1);
+	/* One call: searches for programs and modules miss often. */
+	if (!*abi_lin_root_text()) {
+		n = readlink(path, text, len);
+		return n < 0 && errno != EINVAL ? -errno : n < 0 ? 0 : n;
 	}
-	if (n <= 0)
-		return 0;
-	text[n] = 0;
-	folder = *text == '/' ? 0 : (u64)(strrchr(path, '/') - path) + 1;
-	if (folder + (u64)n >= ABI_PATH_MAX)
-		return -ENAMETOOLONG;
-	memcpy(path + folder, text, (u64)n + 1);
-	return 1;
+	fd = run_open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0);
+	if (fd < 0)
+		return fd;
+	n = readlinkat((int)fd, "", text, len);
+	close((int)fd);
+	return n < 0 ? 0 : n;
 }
 
-/* Whether `path`, which is changed, is a link to what only abi knows. */
-static int leads_to_own(char *path)
+static int is_name_of_abi(const char *path)
 {
-	static const char *const own[] = {"/proc/", "/sys/", "/dev/fd/",
-					  "/dev/std"};
-	u32 links, i;
+	static const char *const own[] = {"/proc", "/sys", "/dev/fd"};
+	static const char *const devices[] = {"std",  "null",	"zero",
+					      "full", "random", "urandom"};
+	u64 i, n;
 
-	for (links = 0; links <= 40 && read_text(path) > 0; links++)
-		for (i = 0; i < sizeof(own) / sizeof(own[0]); i++)
-			if (!strncmp(path, own[i], strlen(own[i])))
-				return 1;
+	for (i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+		n = strlen(own[i]);
+		if (!strncmp(path, own[i], n) && (!path[n] || path[n] == '/'))
+			return 1;
+	}
+	for (i = 0; i < sizeof(devices) / sizeof(devices[0]); i++)
+		if (!strncmp(path, "/dev/", 5) &&
+		    !strncmp(path + 5, devices[i], strlen(devices[i])))
+			return 1;
 	return 0;
+}
+
+#define LINKS_MAX 40
+
+/* A name that is walked: `done` has no links any more. */
+struct walk {
+	char done[ABI_PATH_MAX], rest[ABI_PATH_MAX];
+	u32 links;
+};
+
+/* Moves one component from `rest` to `done`: its length; 0: nothing is left. */
+static u64 walk_next(struct walk *w)
+{
+	u64 start = strspn(w->rest, "/"), len = strlen(w->done);
+	u64 n = strcspn(w->rest + start, "/");
+	char *name = w->rest + start;
+
+	if (n == 2 && !strncmp(name, "..", 2))
+		*(len ? strrchr(w->done, '/') : w->done) = 0;
+	else if (n && (n != 1 || *name != '.') && len + n + 2 < ABI_PATH_MAX)
+		snprintf(w->done + len, n + 2, "/%s", name);
+	memmove(w->rest, name + n, strlen(name + n) + 1);
+	return n;
+}
+
+/* Puts the link at the end of `done` and what it says before `rest`. */
+static s64 walk_follow(struct walk *w)
+{
+	char text[ABI_PATH_MAX];
+	s64 n = read_text(w->done, text, sizeof(text) - 1);
+	u64 more = strlen(w->rest);
+
+	if (n <= 0)
+		return n;
+	if (++w->links > LINKS_MAX || (u64)n + more + 2 > sizeof(w->rest))
+		return -ELOOP;
+	memmove(w->rest + n, w->rest, more + 1);
+	memcpy(w->rest, text, (u64)n);
+	*(*text == '/' ? w->done : strrchr(w->done, '/')) = 0;
+	return n;
 }
 
 s64 abi_lin_missing(const char *guest)
 {
-	u64 at, len = strlen(guest);
-	char path[ABI_PATH_MAX];
+	struct walk w = {.links = 0};
 
-	if (len >= sizeof(path) || *guest != '/')
+	if (strlen(guest) >= sizeof(w.rest) || *guest != '/')
 		return -ENOENT;
-	for (at = 1; at <= len; at++) {
-		if (guest[at] && guest[at] != '/')
-			continue;
-		memcpy(path, guest, at);
-		path[at] = 0;
-		if (leads_to_own(path))
+	strcpy(w.rest, guest);
+	while (walk_next(&w)) {
+		if (w.links && is_name_of_abi(w.done))
 			return -ELOOP;
+		if (*w.done && walk_follow(&w) < 0)
+			return -ENOENT;
 	}
 	return -ENOENT;
 }

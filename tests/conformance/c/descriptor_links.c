@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "say.h"
@@ -53,6 +54,80 @@ static int same_text(const char *a, const char *b)
 	return same;
 }
 
+/* The text of a link, and whether it is the same as that of another one. */
+static int same_link(const char *a, const char *b)
+{
+	char one[512] = "", two[512] = "";
+
+	return readlink(a, one, 511) > 0 && readlink(b, two, 511) > 0 &&
+	       !strcmp(one, two);
+}
+
+static int same_inode(const char *a, const char *b)
+{
+	struct stat one, two;
+
+	return !stat(a, &one) && !stat(b, &two) && one.st_dev == two.st_dev &&
+	       one.st_ino == two.st_ino && one.st_mode == two.st_mode;
+}
+
+/* A link whose text goes through another link into /proc. */
+static void check_chains(void)
+{
+	static const char status[] = "/proc/self/status";
+	char name[512];
+	int i;
+
+	CHECK(getcwd(name, 400) && strcat(name, "/again/status"));
+	CHECK(!symlink(name, "whole") && same_text("whole", status));
+	CHECK(!symlink("again/status", "part") && same_text("part", status));
+	CHECK(!symlink("../part", "folder/up"));
+	CHECK(same_text("folder/up", status) && same_inode("part", status));
+	CHECK(!symlink("all/self", "far") && same_text("far/status", status));
+	CHECK(!truncate("folder/up", 0) == !truncate(status, 0));
+	CHECK(!unlink("whole") && !unlink("part") && !unlink("far"));
+	CHECK(!unlink("folder/up"));
+	/* Above the root ".." stays there. */
+	for (i = 0; i < 40; i++)
+		strcpy(name + 3 * i, "../");
+	strcat(name, "proc/self/status");
+	CHECK(!symlink(name, "folder/high"));
+	CHECK(same_text("folder/high", status) && !unlink("folder/high"));
+}
+
+/* What stat, lstat and readlink say behind a link into /proc. */
+static void check_behind(void)
+{
+	char pid[16] = "", name[32];
+	struct stat st;
+
+	CHECK(!symlink("/proc", "all"));
+	CHECK(readlink("all/self", pid, 15) > 0 && atoi(pid) == getpid());
+	CHECK(same_link("again/exe", "/proc/self/exe"));
+	CHECK(same_link("all/self/cwd", "/proc/self/cwd"));
+	CHECK(!lstat("again/exe", &st) && S_ISLNK(st.st_mode));
+	CHECK(!lstat("all/self", &st) && S_ISLNK(st.st_mode));
+	CHECK(!lstat("all/cpuinfo", &st) && S_ISREG(st.st_mode));
+	CHECK(same_inode("all/cpuinfo", "/proc/cpuinfo"));
+	CHECK(FAILS(readlink("all/cpuinfo", name, 32), EINVAL));
+	CHECK(FAILS(readlink("/proc/cpuinfo", name, 32), EINVAL));
+	CHECK(FAILS(lstat("again/none", &st), ENOENT));
+	snprintf(name, sizeof(name), "all/%d/status", getpid());
+	CHECK(same_inode(name, "/proc/self/status"));
+	check_chains();
+	CHECK(!unlink("all"));
+}
+
+static void check_null(void)
+{
+	int fd;
+
+	CHECK(!symlink("/dev/null", "null"));
+	fd = open("null", O_WRONLY);
+	CHECK(fd >= 0 && write(fd, "text", 4) == 4 && !close(fd));
+	CHECK(!unlink("null"));
+}
+
 /* Links into /proc show the program's own files, and unlink the program's. */
 static void check_process(void)
 {
@@ -60,6 +135,8 @@ static void check_process(void)
 	CHECK(!symlink("/proc/self", "self") && !symlink("self", "again"));
 	CHECK(same_text("status", "/proc/self/status"));
 	CHECK(same_text("again/status", "/proc/self/status"));
+	check_behind();
+	check_null();
 	CHECK(!unlink("status") && !unlink("again") && !unlink("self"));
 	CHECK(!chdir("folder"));
 	CHECK(!mkdir("/proc/self/cwd/here", 0700) && !access("here", F_OK));
