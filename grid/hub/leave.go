@@ -48,7 +48,9 @@ func (h *Hub) handleLeave(n *node, reply string, v *proto.Leave) error {
 	}
 	n.leaving = n.conn
 	wait := time.Duration(min(v.Wait, proto.LeaveMax.Seconds()) * float64(time.Second))
+	h.served.Add(1)
 	go func(c net.Conn) {
+		defer h.served.Done()
 		h.emptyNode(n, c, wait)
 		if err := h.nats.Publish(reply, nil); err != nil {
 			h.log.Warn("a node that leaves was not answered", "node", n.info.ID, "error", err)

@@ -166,3 +166,27 @@ func TestLeaveOfATarget(t *testing.T) {
 		t.Errorf("it is %v", state)
 	}
 }
+
+// A hub that closes waits until nobody moves the programs of a node that shuts down.
+func TestCloseDuringALeave(t *testing.T) {
+	w := newWorld(t, nil)
+	a, _ := w.startMover(), w.startMover()
+	j, _ := w.runJob(a.node.ID())
+	j.mu.Lock() // holds up what moves it
+	go a.leave(&proto.Leave{Wait: 20})
+	waitUntil(t, "the leave", func() bool {
+		w.hub.mu.Lock()
+		defer w.hub.mu.Unlock()
+		return w.hub.nodes[a.node.ID()].leaving != nil
+	})
+	closed := make(chan struct{})
+	go func() { w.hub.Close(); close(closed) }()
+	<-w.hub.stop
+	select {
+	case <-closed:
+		t.Error("the hub closed while a program was to be moved")
+	case <-time.After(500 * time.Millisecond):
+	}
+	j.mu.Unlock()
+	<-closed
+}
