@@ -118,10 +118,9 @@ type Agent struct {
 	leases  map[uint64]*lease
 	ends    ends
 	epoch   int // counts connections
-	execs   map[string]context.CancelFunc
-	moves   map[string]bool // those of execs that the hub can move
-	ending  int             // sessions whose workers end
-	running sync.WaitGroup  // all but leases
+	execs   map[string]execution
+	ending  int            // sessions whose workers end
+	running sync.WaitGroup // all but leases
 	leasing sync.WaitGroup
 	stopped bool
 
@@ -155,7 +154,7 @@ func newAgent(c Config) (*Agent, error) {
 	}
 	a := &Agent{config: c, guard: c.Guard, pool: newPool(c.Slots), began: time.Now(), away: map[string]bool{},
 		muteLimit: proto.WorkerMute, startLimit: time.Minute, boot: fmt.Sprintf("%016x", newNonce()),
-		leases: map[uint64]*lease{}, execs: map[string]context.CancelFunc{}, moves: map[string]bool{},
+		leases: map[uint64]*lease{}, execs: map[string]execution{},
 		programs: memories{fits: uapi.CheckStatic}}
 	a.life, a.endLife = context.WithCancel(context.Background())
 	self, err := os.Executable()
@@ -492,8 +491,8 @@ func (a *Agent) endWorkers(workers []*worker) {
 func (a *Agent) dropExecs() {
 	a.mu.Lock()
 	a.epoch++
-	for _, cancel := range a.execs {
-		cancel()
+	for _, x := range a.execs {
+		x.cancel()
 	}
 	a.mu.Unlock()
 }
@@ -516,11 +515,11 @@ func (a *Agent) beginLeave() (left int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.stopped = true
-	for id, cancel := range a.execs {
-		if a.moves[id] && a.config.Hurry != nil {
+	for _, x := range a.execs {
+		if x.movable && a.config.Hurry != nil {
 			left++
 		} else {
-			cancel()
+			x.cancel()
 		}
 	}
 	return left

@@ -16,32 +16,49 @@ import (
 	"skep/internal/uapi"
 )
 
-// runExec runs one program with its standard streams at the hub. Slots do not limit the
-// number of these programs, because users start them interactively.
+// An execution is a program of `skep exec`, or the logs that it asked for.
+type execution struct {
+	cancel  context.CancelFunc
+	movable bool // by the hub
+}
+
+// runExec runs one program with its standard streams at the hub. It begins at once, because the
+// operator starts it interactively, and takes a slot from calls.
 func (a *Agent) runExec(ctx context.Context, e *proto.Exec) {
 	ctx, cancel := context.WithCancel(ctx)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.stopped || a.execs[e.ID] != nil {
+	if _, runs := a.execs[e.ID]; runs || a.stopped {
 		cancel()
 		return
 	}
-	a.execs[e.ID] = cancel
-	if e.Movable {
-		a.moves[e.ID] = true
-	}
+	a.execs[e.ID] = execution{cancel, e.Movable}
 	a.running.Add(1)
 	go func() {
 		defer a.running.Done()
 		defer cancel()
+		defer a.takeSlot(e)()
 		if err := a.execRun(ctx, cancel, e); err != nil {
 			a.config.Log("exec %s of %s: %v", e.ID, e.Name, err)
 		}
 		a.mu.Lock()
 		delete(a.execs, e.ID)
-		delete(a.moves, e.ID)
 		a.mu.Unlock()
 	}()
+}
+
+// takeSlot counts a program among those of the slots, even if none is free, until the function
+// that it returns is called. The hub hears of both.
+func (a *Agent) takeSlot(e *proto.Exec) (leave func()) {
+	if e.Logs {
+		return func() {}
+	}
+	a.pool.countPrograms(1)
+	a.sendAsk()
+	return func() {
+		a.pool.countPrograms(-1)
+		a.sendAsk()
+	}
 }
 
 // An execStream is the sending side of exec's frames; mu keeps each frame in one piece.

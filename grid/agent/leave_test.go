@@ -19,7 +19,7 @@ func TestNodeLeavesWhenIdle(t *testing.T) {
 		r.mustSucceed(r.start(fnLate, nil))
 		left := make(chan bool, 1)
 		go func() { left <- r.awaitLeave(t.Context()) }()
-		r.execs["x"] = func() {}
+		r.execs["x"] = execution{cancel: func() {}}
 		if r.stopIdle() {
 			t.Fatal("it leaves a session and a program")
 		}

@@ -24,7 +24,7 @@ func newIdleAgent(t *testing.T) (*Agent, *fakeHub) {
 	t.Helper()
 	h := &fakeHub{failed: map[uint64]proto.Failed{}, done: map[uint64]proto.Done{}}
 	a := &Agent{config: Config{Log: t.Logf}, pool: newPool(3), hub: h, store: fakeStore{tempDir(t)},
-		leases: map[uint64]*lease{}, execs: map[string]context.CancelFunc{}}
+		leases: map[uint64]*lease{}, execs: map[string]execution{}}
 	a.life, a.endLife = context.WithCancel(t.Context())
 	a.owner = newOwner(a, "", nil)
 	return a, h
@@ -103,7 +103,7 @@ func TestReleasedSession(t *testing.T) {
 func TestLeasesThatAreDropped(t *testing.T) {
 	a, h := newIdleAgent(t)
 	running := a.giveLease(1, "s")
-	a.execs["x"] = func() { t.Error("the running program was cancelled") }
+	a.execs["x"] = execution{cancel: func() { t.Error("the running program was cancelled") }}
 	lease, exec := encodeMessage(t, proto.Lease{Call: 9, Fence: 1, Session: "t"}), encodeMessage(t, proto.Exec{ID: "x"})
 	for _, stopped := range []bool{false, true} {
 		if a.stopped = stopped; stopped {
@@ -126,7 +126,7 @@ func TestEndOfAConnection(t *testing.T) {
 	a, _ := newIdleAgent(t)
 	ended := false
 	running := a.giveLease(1, "s")
-	a.execs["x"] = func() { ended = true }
+	a.execs["x"] = execution{cancel: func() { ended = true }}
 	if a.stopIdle() {
 		t.Error("a busy agent stopped")
 	}

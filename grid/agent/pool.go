@@ -11,6 +11,7 @@ import (
 
 	"skep/grid/proto"
 	"skep/internal/lockdep"
+	"skep/internal/uapi"
 )
 
 // A pool keeps idle workers for calls to come and bounds how many processes
@@ -18,7 +19,8 @@ import (
 type pool struct {
 	mu      sync.Mutex
 	slots   int
-	taken   int       // slots with a call, or a worker that starts
+	taken   int       // slots with a call, a worker that starts, or a program; they may be more than slots
+	begun   int       // of them, the operator's programs, which wait for no slot
 	waiting []*turn   // leases without a slot, the oldest first
 	idle    []*worker // the longest idle first
 	all     map[*worker]bool
@@ -39,7 +41,11 @@ type turn struct {
 	lease           *proto.Lease
 	ready           chan struct{}
 	worker, evicted *worker
+	refused         bool
 }
+
+// errTaken says why a lease was given back. It does not count as an attempt.
+var errTaken = failf(proto.ReasonCancelled, uapi.ECancelled, "the operator's program took the slot")
 
 func newPool(slots int) *pool {
 	return &pool{slots: slots, all: map[*worker]bool{}, live: map[string]bool{}, leases: map[uint64]bool{}}
@@ -87,21 +93,39 @@ func (p *pool) acquire(ctx context.Context, l *proto.Lease) (w, evicted *worker,
 			return nil, nil, ctx.Err()
 		}
 	}
+	if t.refused {
+		return nil, nil, errTaken
+	}
 	return t.worker, t.evicted, nil
+}
+
+// countPrograms says that programs begin that wait for no slot, or that they have ended.
+func (p *pool) countPrograms(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.taken += n
+	p.begun += n
+	p.handOut()
 }
 
 // handOut assigns free slots to the oldest waiting leases. A lease that the hub granted for
 // the slot of another one waits until that has ended, because then a worker of its session
-// is idle. The lock is held.
+// is idle. A lease whose slot a program took is given back, because the hub takes it for running,
+// and nobody knows when the program ends. The lock is held.
 func (p *pool) handOut() {
 	lockdep.AssertHeld(&p.mu)
-	for p.taken < p.slots {
+	for p.taken < p.slots || p.begun > 0 {
 		at := slices.IndexFunc(p.waiting, func(t *turn) bool { return !p.leases[t.lease.After] })
 		if at < 0 {
 			return
 		}
 		t := p.waiting[at]
 		p.waiting = slices.Delete(p.waiting, at, at+1)
+		if p.taken >= p.slots {
+			t.refused = true
+			close(t.ready)
+			continue
+		}
 		p.taken++
 		if i := p.findIdle(t.lease); i >= 0 {
 			t.worker = p.idle[i]
