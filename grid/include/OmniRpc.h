@@ -84,6 +84,9 @@ int OmniRpcFinalize(void);
  */
 int OmniRpcModuleInit(const char *module, ...);
 int OmniRpcModuleInitV(const char *module, va_list args);
+/* As in OmniRPC: returns OMRPC_OK and has no effect. Nodes start workers when
+ * calls need them. */
+int OmniRpcModuleReserve(int workers);
 
 /*
  * `name` is "module.function", or "function" alone, which is looked for in the

@@ -220,6 +220,12 @@ int OmniRpcModuleInit(const char *module, ...)
 	return code;
 }
 
+int OmniRpcModuleReserve(int workers)
+{
+	(void)workers;
+	return OMRPC_OK;
+}
+
 static OmniRpcHandle open_handle(const char *host, const char *module)
 {
 	struct grid_client *c = grid_session();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ModuleInit after calls to another module. */
+/* ModuleInit after calls to another module; workers that are reserved. */
 #include <OmniRpc.h>
 
 int main(int argc, char *argv[])
@@ -8,6 +8,8 @@ int main(int argc, char *argv[])
 	double a = 1;
 
 	OmniRpcInit(&argc, &argv);
+	if (OmniRpcModuleReserve(4))
+		return 1;
 	OmniRpcCall("calls.squared", 3, &r);
 	OmniRpcModuleInit("state", 1, &a);
 	OmniRpcCall("state.kept_count", &n, &seen);
