@@ -3,6 +3,7 @@
 package asm
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -99,6 +100,96 @@ func TestConditionsOfJumps(t *testing.T) {
 					t.Errorf("%s: %+v, %v, want %s", word, c, jumps, want)
 				}
 			}
+		}
+	}
+}
+
+// What is known at a function's start stays known, whatever stands at its end.
+func TestFunctionDoesNotBeginAgain(t *testing.T) {
+	const body = "\tpushq %rbx\n\tmovq %rdi, %rbx\n\tcmpl $3, %esi\n\tjz .L2\n\tleaq 8(%rbx), %rdi\n\tcall mutex_lock\n\tpopq %rbx\n\tret\n"
+	for name, end := range map[string]string{
+		"a call that does not return, and code behind it": ".L2:\n\tcall __stack_chk_fail\n.L3:\n\tjmp .L4\n.L4:\n\tmovq %rbx, %rdi\n\tcall kfree\n",
+		"a trap": ".L2:\n\txorl %edi, %edi\n\txorl %ebx, %ebx\n\tud2\n",
+	} {
+		text := strings.Replace(globalFunction("f", body+end), "\tret\n\t.size", "\t.size", 1)
+		u := parseUnit(t, text)
+		pairs := newWatcher(u, nil).sequencesOf(u.byName["f"]).pairs
+		lock := effect{aHold, "mutex_lock", "argument 0+8"}
+		if !pairs[sequence{effect{kind: theStart}, lock}] {
+			t.Errorf("%s: %v", name, pairs)
+		}
+		for s := range pairs {
+			if s.then.name == "kfree" || s.last == lock && s.then.kind == aHold {
+				t.Errorf("%s: %v comes after %v", name, s.then, s.last)
+			}
+		}
+	}
+}
+
+// Which conditions count as others.
+func TestConditionsOfHolds(t *testing.T) {
+	put, get := effect{aHold, "put", "argument 0"}, effect{aHold, "get", "argument 0"}
+	start, lock, unlock := effect{kind: theStart}, effect{aHold, "lock", "1"}, effect{aHold, "unlock", "1"}
+	x, y, unknown := condition{"cmp(1, argument 1)", "e", true}, condition{"cmp(2, argument 1)", "e", true}, condition{"cmp(1, ?)", "e", false}
+	loose := sequences{pairs: map[sequence]bool{{start, put}: true}}
+	tight := sequences{pairs: map[sequence]bool{{start, lock}: true, {lock, unlock}: true}}
+	for name, c := range map[string]struct {
+		was, is rules
+		in      sequences
+		want    string
+	}{
+		"the same":                               {rules{{put, x, true}: false}, rules{{put, x, true}: false}, loose, ""},
+		"the opposite":                           {rules{{put, x, true}: false}, rules{{put, x, false}: false}, loose, "put(argument 0) now comes under the opposite condition"},
+		"the opposite of what is not known":      {rules{{put, unknown, true}: false}, rules{{put, unknown, false}: false}, loose, "put(argument 0) now comes under the opposite condition"},
+		"the opposite as well":                   {rules{{put, x, true}: false}, rules{{put, x, true}: false, {put, x, false}: false}, loose, ""},
+		"one of both":                            {rules{{put, x, true}: false, {put, x, false}: false}, rules{{put, x, false}: false}, loose, ""},
+		"another one":                            {rules{{put, x, true}: false}, rules{{put, y, true}: false}, loose, "put(argument 0) has another condition: cmp(2, argument 1) e, was cmp(1, argument 1) e"},
+		"another one that is not known":          {rules{{put, x, true}: false}, rules{{put, unknown, true}: false}, loose, ""},
+		"another one than one that is unknown":   {rules{{put, unknown, true}: false}, rules{{put, y, true}: false}, loose, ""},
+		"another one of another call":            {rules{{put, x, true}: false}, rules{{get, y, true}: false}, loose, ""},
+		"a condition more":                       {rules{{put, x, true}: false}, rules{{put, x, true}: false, {put, y, true}: false}, loose, ""},
+		"another check before a lock":            {rules{{lock, x, true}: false}, rules{{lock, y, true}: false}, tight, ""},
+		"another choice between a lock and more": {rules{{lock, x, true}: true}, rules{{lock, y, true}: true}, tight, "lock(1) has another condition: cmp(2, argument 1) e, was cmp(1, argument 1) e"},
+	} {
+		if got := strings.Join(compareRules(c.was, c.is, c.in, c.in), "; "); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// A run of holds that is gone counts if its holds are in both functions, and only then.
+func TestRunsThatAreGone(t *testing.T) {
+	a, b, c, start := effect{aHold, "lock", "1"}, effect{aHold, "unlock", "1"}, effect{aHold, "put", "1"}, effect{kind: theStart}
+	of := func(list ...effect) sequences {
+		out := sequences{map[sequence]bool{}, map[run]bool{}}
+		last := map[sequence]bool{{start, start}: true}
+		for _, e := range list {
+			last = out.add(last, e)
+		}
+		return out
+	}
+	join := func(list ...sequences) sequences {
+		out := sequences{map[sequence]bool{}, map[run]bool{}}
+		for _, s := range list {
+			addAll(&out.pairs, s.pairs)
+			addAll(&out.runs, s.runs)
+		}
+		return out
+	}
+	const gone = "put(1) no longer comes after lock(1) and unlock(1)"
+	d := effect{aHold, "get", "1"}
+	both := join(of(a, b, c), of(a, d, b, c))
+	for name, x := range map[string]struct {
+		was, is sequences
+		want    bool
+	}{
+		"the same":                  {both, both, false},
+		"one way more":              {of(a, b, c), both, false},
+		"gone":                      {both, join(of(a, d, b, c), of(a, b)), true},
+		"gone with what came first": {both, of(d, b, c), false},
+	} {
+		if got := compareSequences(x.was, x.is); slices.Contains(got, gone) != x.want {
+			t.Errorf("%s: %q", name, got)
 		}
 	}
 }

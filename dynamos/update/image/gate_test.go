@@ -23,6 +23,7 @@ static int limit = 7;
 static int calls;
 const int table[3] = { 3, 5, 7 };
 int start = 11;
+static const int hidden[2] __attribute__((used)) = { 2, 9 };
 __attribute__((weak)) int soft(int n) { return n; }
 __attribute__((noinline)) static int inner(int n)
 {
@@ -204,6 +205,7 @@ func TestGateRefusesWhatTheKernelWasNotMadeOf(t *testing.T) {
 		{name: "another initial value of a variable", from: "limit = 7", to: "limit = 8", want: "limit"},
 		{name: "another constant in a table that no function of the file uses", from: "{ 3, 5, 7 }", to: "{ 3, 5, 8 }", want: "table+"},
 		{name: "another initial value of a variable that no function of the file uses", from: "start = 11", to: "start = 12", want: "start"},
+		{name: "another constant in a static table that nothing refers to", from: "{ 2, 9 }", to: "{ 2, 8 }", want: "hidden+"},
 		{name: "another initial value of a static local variable", from: "seen = 3", to: "seen = 4", want: "seen"},
 		{name: "a static local variable is added before another", from: "	static int seen;\n", to: "	static int more;\n	static int seen;\n	more += n;\n", want: "outer"},
 		{name: "code writes another variable", from: "	calls++;", to: "	limit++;", want: "outer+"},
