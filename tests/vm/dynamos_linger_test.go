@@ -44,6 +44,7 @@ func TestUpdateLinger(t *testing.T) {
 		checkGuest(t, "a guest gives way, in whatever group it is", s.turns <= s.floors(), "%+v", s)
 		s = w.share("share", "idle", 5*time.Second)
 		checkGuest(t, "a guest does not starve", 0 < s.turns && s.turns <= s.floors(), "%+v", s)
+		w.lingerMachine()
 		for range 3 { // a timer of the emulator that comes late lets a guest compute
 			if s = w.share("wakes", "cgroup", 500*time.Millisecond); s.done < 7 {
 				break
@@ -66,4 +67,18 @@ func TestUpdateLinger(t *testing.T) {
 		checkGuest(t, "after the revert a guest takes its share", s.turns > 8, "%+v", s)
 		vm.Output(shellProgram("rmmod dynamos"))
 	})
+}
+
+// lingerMachine has a virtual machine for a guest: its thread is preempted in the kernel, on its way
+// into the machine, and holds nothing there. The emulator's processor can run one; others tell.
+func (w *walker) lingerMachine() {
+	if text := w.vm.Output(shellProgram("grep -cw -m1 'svm\\|vmx' /proc/cpuinfo; true")); text != "1\n" {
+		w.t.Logf("the processor runs no virtual machines: %q", text)
+		return
+	}
+	w.vm.Output(shellProgram("modprobe kvm-amd || modprobe kvm-intel"))
+	s := w.share("machine", "idle", time.Second)
+	checkGuest(w.t, "a virtual machine gives way", s.turns <= s.floors(), "%+v", s)
+	s = w.share("machine", "nested", time.Second)
+	checkGuest(w.t, "a virtual machine in a group gives way", s.turns <= s.floors(), "%+v", s)
 }

@@ -16,6 +16,8 @@
  *   wakes     20 threads of the guest sleep until the host computes, and then
  *             compute 1 ms each
  *   gaps      the host computes 2 ms of every 5
+ *   machine   the guest is a virtual machine (KVM) that computes, and the host
+ *             computes too
  *   lock      the guest holds a file's lock most of the time, a host computes
  *             300 ms and sleeps 10, and another one wants the lock 20 times a
  *             second
@@ -33,12 +35,14 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/kvm.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -171,6 +175,43 @@ static void work_always(void)
 {
 	for (;;)
 		use_processor(SECOND);
+}
+
+static int kvm_call(int fd, unsigned long call, unsigned long argument)
+{
+	int got = ioctl(fd, call, argument);
+
+	if (got < 0)
+		exit_failed("kvm");
+	return got;
+}
+
+/* A virtual machine of one page, in which one processor runs in a circle. */
+static void work_machine(void)
+{
+	int kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC), vm, cpu;
+	void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct kvm_userspace_memory_region memory = {
+		.memory_size = 4096,
+		.userspace_addr = (unsigned long)page,
+	};
+	struct kvm_regs regs = {.rflags = 2};
+	struct kvm_sregs sregs;
+
+	if (kvm < 0 || page == MAP_FAILED)
+		exit_failed("/dev/kvm");
+	memcpy(page, "\xeb\xfe", 2); /* jmp . */
+	vm = kvm_call(kvm, KVM_CREATE_VM, 0);
+	kvm_call(vm, KVM_SET_USER_MEMORY_REGION, (unsigned long)&memory);
+	cpu = kvm_call(vm, KVM_CREATE_VCPU, 0);
+	kvm_call(cpu, KVM_GET_SREGS, (unsigned long)&sregs);
+	sregs.cs.base = sregs.cs.selector = 0;
+	kvm_call(cpu, KVM_SET_SREGS, (unsigned long)&sregs);
+	kvm_call(cpu, KVM_SET_REGS, (unsigned long)&regs);
+	for (;;)
+		if (ioctl(cpu, KVM_RUN, 0) && errno != EINTR)
+			exit_failed("KVM_RUN");
 }
 
 static void *wake_once(void *when)
@@ -336,6 +377,7 @@ static const struct {
 	{"share", work_always, work_always, NULL},
 	{"wakes", work_wakes, work_always, NULL},
 	{"gaps", work_always, work_gaps, NULL},
+	{"machine", work_machine, work_always, NULL},
 	{"lock", work_holds, work_long, work_wants},
 };
 
