@@ -42,21 +42,21 @@ func TestUpdateFleet(t *testing.T) {
 	f.sign()
 	for _, w := range f.nodes() {
 		w.start()
-		w.vm.Output(shellProgram("mkdir -m 700 /var/lib/skep-kernel"))
+		w.vm.Output(shellProgram("mkdir -m 700 " + serviceStore))
 	}
 	f.startNodes()
 	f.rollRefused()
 	f.rollBoth()
 	f.runJob()
 	for _, w := range f.nodes() {
-		w.vm.Output(shellProgram("kill $(cat /tmp/service.pid); while kill -0 $(cat /tmp/service.pid) 2>/dev/null; do :; done"))
+		w.stopService()
 		w.hammerTo("end")
 	}
 	f.second.stopHub()
 	f.first.stopHub()
 	for _, w := range f.nodes() {
 		w.runUpdate("revert arp --remove", "unloaded")
-		w.vm.Output(shellProgram("rm -r /var/lib/skep-kernel; until rmmod dynamos 2>/dev/null; do :; done"))
+		w.vm.Output(shellProgram("rm -r " + serviceStore + "; until rmmod dynamos 2>/dev/null; do :; done"))
 	}
 }
 
@@ -118,8 +118,7 @@ func (f *fleet) runJob() {
 	t := f.first.t
 	for _, w := range f.nodes() {
 		w.runUpdate("policy arp --nobody", "for nobody")
-		w.vm.Output(shellProgram(fmt.Sprintf(`%s service restore --rolls --settle 1s >/tmp/service.log 2>&1 & echo $! >/tmp/service.pid
-			until [ -S /run/skep-updates.sock ]; do kill -0 $(cat /tmp/service.pid) || { cat /tmp/service.log; exit 1; }; done`, w.skepPath)))
+		w.startService()
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	served := make(chan struct{})

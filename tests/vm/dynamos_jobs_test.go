@@ -10,6 +10,22 @@ import (
 	"time"
 )
 
+// serviceStore is where the service of kernel updates keeps packages and what it did.
+const serviceStore = "/var/lib/skep-kernel"
+
+// startService starts the service of kernel updates, and waits until it accepts orders.
+func (w *walker) startService() {
+	w.t.Helper()
+	w.vm.Output(shellProgram(fmt.Sprintf(`mkdir -p -m 700 %[2]s; %[1]s service restore --rolls --settle 1s >/tmp/service.log 2>&1 & echo $! >/tmp/service.pid
+		until [ -S /run/skep-updates.sock ]; do kill -0 $(cat /tmp/service.pid) || { cat /tmp/service.log; exit 1; }; done`, w.skepPath, serviceStore)))
+}
+
+// stopService ends the service, and waits until it is gone.
+func (w *walker) stopService() {
+	w.t.Helper()
+	w.vm.Output(shellProgram("kill $(cat /tmp/service.pid); while kill -0 $(cat /tmp/service.pid) 2>/dev/null; do :; done"))
+}
+
 // holdFor puts an update in force for a cgroup, by a process that goes on.
 func (w *walker) holdFor(name, dir string) {
 	w.t.Helper()
@@ -22,15 +38,13 @@ func (w *walker) holdFor(name, dir string) {
 // them.
 func (w *walker) walkJobs(strict string) {
 	w.t.Helper()
-	const store = "/var/lib/skep-kernel"
 	w.start()
 	w.runUpdate("policy arp --nobody", "for nobody")
 	w.runUpdate("commit arp", "committed")
 	w.runUpdate("apply "+strict+" --uid 4711", "sequence 1 of line strict")
 	w.runUpdate("policy arp_strict --nobody", "for nobody")
 	w.checkRefused("without the service no job takes an update", "hold --cgroup "+w.jobFolder+" arp_strict", 4, "'skep service install kernel' installs it")
-	w.vm.Output(shellProgram(fmt.Sprintf(`mkdir -m 700 %[2]s; %[1]s service restore --rolls --settle 1s >/tmp/jobs.log 2>&1 & echo $! >/tmp/jobs.pid
-		until [ -S /run/skep-updates.sock ]; do kill -0 $(cat /tmp/jobs.pid) || { cat /tmp/jobs.log; exit 1; }; done`, w.skepPath, store)))
+	w.startService()
 	w.checkRefused("a job takes no update on trial", "hold --cgroup "+w.jobFolder+" arp_strict", 4, "jobs can take a committed update only")
 	w.runUpdate("commit arp_strict", "committed")
 	w.holdFor("arp", w.jobFolder)
@@ -41,7 +55,7 @@ func (w *walker) walkJobs(strict string) {
 	text := w.runUpdate("hold arp -- cat /proc/self/cgroup", "")
 	checkGuest(w.t, "a program is in a cgroup of its own", strings.HasSuffix(text, "/skep-update-arp\n"), "%q", text)
 	w.checkAnswers("who asked was killed, and the jobs keep their versions", "arp_strict", "kfsk")
-	w.vm.Output(shellProgram("kill -9 $(cat /tmp/jobs.pid)"))
+	w.vm.Output(shellProgram("kill -9 $(cat /tmp/service.pid)"))
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
 		since, _, _ := w.collectAnswers("")
 		agree := true
@@ -55,5 +69,5 @@ func (w *walker) walkJobs(strict string) {
 	w.checkAnswers("the service was killed, and the kernel ended what jobs had", "arp_strict", "kkkk")
 	w.hammerTo("end")
 	w.runUpdate("revert arp_strict --remove", "unloaded")
-	w.vm.Output(shellProgram("rm -r " + store))
+	w.vm.Output(shellProgram("rm -r " + serviceStore))
 }

@@ -175,7 +175,7 @@ func TestUpdatePanicsAtBoot(t *testing.T) {
 	t.Run(walkKernel, func(t *testing.T) {
 		w := newWalker(t, vmtest.Boot(t, diskMachine(walkKernel), vmtest.Limit(8*time.Minute)), walkKernel)
 		w.makeDisk()
-		w.vm.Output(shellProgram("mkdir -m 700 /var/lib/skep-kernel"))
+		w.vm.Output(shellProgram("mkdir -m 700 " + serviceStore))
 		w.runUpdate(fmt.Sprintf("apply %s --all", w.filePath("oops")), "on trial") // nobody calls the function yet
 		w.runUpdate("commit oops", "oops: it is restored at boot")
 		w.vm.Reboot()

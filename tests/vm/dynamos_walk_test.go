@@ -267,7 +267,7 @@ func (w *walker) walkFixes() {
 // walkRestore tests that a committed update is restored when the kernel has lost it, and that it
 // is not restored after two boots that failed early.
 func (w *walker) walkRestore() {
-	const store = "/var/lib/skep-kernel"
+	const store = serviceStore
 	w.vm.Output(shellProgram("mkdir -m 700 " + store))
 	w.runUpdate(fmt.Sprintf("apply %s --uid 4711", w.filePath("arp")), "on trial")
 	w.runUpdate("commit arp", "arp: it is restored at boot")

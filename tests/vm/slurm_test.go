@@ -21,14 +21,12 @@ import (
 const slurmVar = "SKEP_TEST_SLURM"
 
 // slurmSetup starts systemd in namespaces of the machine, and below it Slurm and munge by the
-// distribution's own units. The service of kernel updates is outside, since /dev/dynamos is not
-// for containers. %[1]s is the tree, %[2]s the program skep.
+// distribution's own units. The service of kernel updates runs outside, and starts before,
+// since /dev/dynamos accepts no process of a container. %[1]s is the tree, %[2]s the program skep.
 const slurmSetup = `ip link set lo up; ip addr add 10.77.0.1/32 dev lo # Slurm looks names up for the kinds of addresses that are not 127.0.0.1
 host=$(hostname -s); grep -q " $host$" /etc/hosts || echo "10.77.0.1 $host" >>/etc/hosts
-mkdir -p /tmp/slurm /var/lib/slurm/state /var/spool/slurmd /var/log/slurm && mkdir -m 700 /var/lib/skep-kernel
+mkdir -p /tmp/slurm /var/lib/slurm/state /var/spool/slurmd /var/log/slurm
 ln -sf %[2]s /usr/bin/skep
-%[2]s service restore --rolls --settle 1s >/tmp/service.log 2>&1 & echo $! >/tmp/service.pid
-until [ -S /run/skep-updates.sock ]; do kill -0 $(cat /tmp/service.pid) || { cat /tmp/service.log; exit 1; }; done # systemd has other process ids than /dev/dynamos wants
 for s in prolog epilog; do install -m 755 %[1]s/examples/slurm/$s.sh /etc/slurm/skep-$s.sh; done
 cat >/etc/slurm/slurm.conf <<END
 ClusterName=t
@@ -84,6 +82,7 @@ func TestSlurmUpdate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.startService()
 	w.vm.Output(shellProgram(fmt.Sprintf(slurmSetup, tree, w.skepPath)))
 	w.start()
 	w.runUpdate("keys trust "+filepath.Join(s.path, "keys"), "1 of 1 keys must sign")
@@ -92,10 +91,11 @@ func TestSlurmUpdate(t *testing.T) {
 	w.runUpdate("commit arp", "committed")
 	w.vm.Output(inSystemd(slurmUp))
 	w.runJobs()
-	w.vm.Output(shellProgram("kill -KILL $(cat /tmp/systemd.pid); kill $(cat /tmp/service.pid); while kill -0 $(cat /tmp/service.pid) 2>/dev/null; do :; done"))
+	w.vm.Output(shellProgram("kill -KILL $(cat /tmp/systemd.pid)"))
+	w.stopService()
 	w.hammerTo("end")
 	w.runUpdate("revert arp --remove", "unloaded")
-	w.vm.Output(shellProgram("rm -r /var/lib/skep-kernel; until rmmod dynamos 2>/dev/null; do :; done"))
+	w.vm.Output(shellProgram("rm -r " + serviceStore + "; until rmmod dynamos 2>/dev/null; do :; done"))
 }
 
 // submit submits a job that says which versions answered it. Then it waits, and says it again
