@@ -53,6 +53,8 @@ struct o2g_engine_ops {
 	/* Called by a thread that waits: moves bytes, never blocks. Returns
 	 * whether any were moved; an engine with its own thread returns 0. */
 	int (*drive)(struct o2g_engine *engine);
+	/* The program polled and found an event without drive(); may be 0. */
+	void (*polled)(struct o2g_engine *e);
 	/* Sleeps until there is a completion or wake() was called, at most `us`
 	 * microseconds. */
 	int (*sleep)(struct o2g_engine *engine, u64 us);

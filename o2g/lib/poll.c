@@ -148,6 +148,8 @@ int o2g_poll(struct o2g *o2g, struct o2g_event *event, int most)
 	if (n == 0) {
 		moved = o2g->ops->drive(o2g->engine);
 		n = take_events(o2g, event, most);
+	} else if (o2g->ops->polled) {
+		o2g->ops->polled(o2g->engine);
 	}
 	if (n == 0 && __atomic_load_n(&o2g->described, __ATOMIC_RELAXED)) {
 		clear_wakeup(o2g);

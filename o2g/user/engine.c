@@ -386,6 +386,13 @@ static int user_drive(struct o2g_engine *e)
 	return got > 0;
 }
 
+/* Otherwise a thread that is always first to serve a message would never be
+ * asked to yield, and each message would wake it. */
+static void user_polled(struct o2g_engine *e)
+{
+	o2g_thread_yield(e, 0);
+}
+
 static int user_sleep(struct o2g_engine *e, u64 us)
 {
 	struct pollfd file[] = {{.fd = e->epoll, .events = POLLIN},
@@ -502,6 +509,7 @@ const struct o2g_engine_ops o2g_user_engine = {
 	.region_remove = user_region_remove,
 	.kick = user_kick,
 	.drive = user_drive,
+	.polled = user_polled,
 	.sleep = user_sleep,
 	.wake = wake_thread,
 	.calm = user_calm,

@@ -45,6 +45,14 @@ suite_o2g-flood_needs = $(B)/test/o2g/flood
 suite_o2g-flood-slab = env SKEP_O2G_ENGINE=user-slab $(B)/test/o2g/flood
 suite_o2g-flood-slab_needs = $(B)/test/o2g/flood
 
+$(B)/test/o2g/load: $(B)/obj/gcc/tests/o2g/load.o $(B)/lib/libo2g.a
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -pthread -Wl,--wrap=ppoll,--wrap=write -o $@ $^
+CHECK_SUITES += o2g-load
+suite_o2g-load = $(B)/test/o2g/load
+suite_o2g-load_needs = $(B)/test/o2g/load
+
 SOAKS += o2g-fabtests
 soak_o2g-fabtests = $(if $(FABTESTS),tests/o2g/fabtests.sh $(B) '$(FABTESTS)',\
 	echo "make soak ROOM=o2g-fabtests: name libfabric's fabtests, which were \
