@@ -502,6 +502,17 @@ static void test_proc_folder(void)
 	       "/proc has no other process here");
 }
 
+static void check_no_terminal(void)
+{
+	struct abi_linux_stat *st = GUEST(0x3000);
+
+	tap_ok(CALL(open, io_str(0, "/dev/tty"), 2, 0) == -LINUX_ENXIO &&
+		       CALL(stat, io_str(0, "/dev/tty"), page + 0x3000) == 0 &&
+		       st->mode == 0020666 && st->rdev == 0x500 &&
+		       st->dev == 0xab1,
+	       "/dev/tty is there without a terminal");
+}
+
 static void test_synthetic(void)
 {
 	struct abi_linux_stat *st = GUEST(0x3000);
@@ -678,6 +689,7 @@ int main(void)
 	test_names();
 	test_listing();
 	test_synthetic();
+	check_no_terminal();
 	test_proc_folder();
 	lists_of_self();
 	test_sending();

@@ -189,9 +189,19 @@ static void check_nameless(int flags)
 	close(fd);
 }
 
+/* It has a name also if the process has no terminal. */
+static void check_terminal(void)
+{
+	struct stat st;
+
+	CHECK(stat("/dev/tty", &st) == 0 && S_ISCHR(st.st_mode));
+	CHECK(st.st_rdev == 0x500 && access("/dev/tty", F_OK) == 0);
+}
+
 int main(void)
 {
 	umask(022);
+	check_terminal();
 	check_open();
 	check_append();
 	check_dup();
