@@ -69,13 +69,11 @@
 #ifndef __ASSEMBLER__
 
 #include <skep/types.h>
+#include <skep/version.h>
 #include "abi/include/abi.h"
 #include "abi/include/mem.h"
 #include "base/sha256.h"
 #include "bee/rewrite/rewrite.h"
-
-/* The product's version; cmd/skep/version.go has the same. */
-#define BEE_VERSION "0.1.0"
 
 /* Exit codes of bee itself; all others are the guest's. */
 #define BEE_EXIT_USAGE 2

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include <skep/guest.h>
+#include <skep/version.h>
 
 #define IP_LOW (offsetof(struct seccomp_data, instruction_pointer))
 #define IP_HIGH (IP_LOW + 4)
@@ -63,6 +64,8 @@ int main(int argc, char **argv)
 		fputs("usage: bee-guard program [args]\n", stderr);
 		return 2;
 	}
+	if (argc == 2 && !strcmp(argv[1], "--version"))
+		return puts("bee-guard " SKEP_VERSION) < 0;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
 	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter)) {
 		fprintf(stderr, "bee-guard: no seccomp filter: %s\n",

@@ -168,8 +168,8 @@ static void test_info(void)
 	tap_ok(!lin_info(&info), "the machine is described");
 	uname(&un);
 	sched_getaffinity(0, sizeof(set), &set);
-	snprintf(machine, sizeof(machine), "bee %s on Linux %.40s", BEE_VERSION,
-		 un.release);
+	snprintf(machine, sizeof(machine), "bee %s on Linux %.40s",
+		 SKEP_VERSION, un.release);
 	tap_ok(info.cpus == (u32)CPU_COUNT(&set) &&
 		       info.pid == (u32)getpid() + 1000000 && info.uid == 11 &&
 		       info.gid == 12,

@@ -15,8 +15,8 @@ import (
 	"skep/internal/uapi"
 )
 
-// version is the product's version. cmd/skep/skep.rc, bee/core/bee.h and
-// python/skep/__init__.py have the same.
+// version is the product's version. cmd/skep/skep.rc, include/skep/version.h, lab/guest/main.go
+// and python/skep/__init__.py have the same.
 const version = "0.1.0"
 
 // released is the date of this version, which the manual pages show.

@@ -23,7 +23,8 @@ func TestOneVersion(t *testing.T) {
 		{"cmd/skep/skep.rc", `PRODUCTVERSION (.*),0\n`, words},
 		{"cmd/skep/skep.rc", `"FileVersion", "(.*)\.0"`, version},
 		{"cmd/skep/skep.rc", `"ProductVersion", "(.*)\.0"`, version},
-		{"bee/core/bee.h", `BEE_VERSION "(.*)"`, version},
+		{"include/skep/version.h", `SKEP_VERSION "(.*)"`, version},
+		{"lab/guest/main.go", `const version = "(.*)"`, version},
 		{"python/skep/__init__.py", `__version__ = "(.*)"`, version},
 		{"CHANGELOG.md", `(?m)^## ([0-9.]+),`, version},
 	} {

@@ -17,8 +17,15 @@ import (
 	"skep/lab/wire"
 )
 
+// version is the product's version; cmd/skep/version.go has the same.
+const version = "0.1.0"
+
 func main() {
 	if os.Getpid() != 1 {
+		if len(os.Args) == 2 && os.Args[1] == "--version" {
+			fmt.Println("skep-guest " + version)
+			return
+		}
 		fmt.Fprintln(os.Stderr, "skep-guest: process 1 of a lab's machine; use it through `skep lab` or `make vm`")
 		os.Exit(2)
 	}

@@ -19,6 +19,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <skep/version.h>
 #include "proxy.h"
 
 #define EXIT_USAGE 2
@@ -128,6 +129,8 @@ int main(int argc, char **argv)
 	int at = 1, code, status;
 	unsigned long id;
 
+	if (argc == 2 && !strcmp(argv[1], "--version"))
+		return puts("sms-proxy " SKEP_VERSION) < 0;
 	if (argc > 2 && !strcmp(argv[1], "--ledger")) {
 		ledger = argv[2];
 		at = 3;

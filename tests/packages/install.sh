@@ -30,6 +30,20 @@ result "$r" "and nothing else"
 cmp -s "$tmp/want" "$tmp/got" && r=0 || r=1
 result "$r" "no installed file names a path of the build"
 
+r=0
+programs=$(cd "$root" && find . -type f -perm -100 \( -path '*/bin/*' -o \
+	-path '*/lib/skep/*' \) ! -name '*.*')
+for p in $programs; do
+	name=${p##*/}
+	within 30 "$root/$p" --version </dev/null >"$tmp/got" 2>"$tmp/err" &&
+		grep -q "^$name $version\( \|\$\)" "$tmp/got" || r=1
+	echo "$name" >>"$tmp/programs"
+done
+for p in skep bee bee-guard skep-guest sms-proxy; do
+	grep -qx "$p" "$tmp/programs" || r=1
+done
+result "$r" "every installed program says the version"
+
 # A mount namespace: /opt is the installation, the tree is an empty folder. The
 # tree may be below /tmp, like $tmp, so the files for the walk are copied first.
 # shellcheck disable=SC2016 # the inner shell expands

@@ -81,7 +81,7 @@ s64 lin_info(struct abi_host_info *info)
 	info->xsave_mask = bee_xsave_mask();
 	snprintf(info->node, sizeof(info->node), "%.64s", un.nodename);
 	snprintf(info->machine, sizeof(info->machine), "bee %s on Linux %.40s",
-		 BEE_VERSION, un.release);
+		 SKEP_VERSION, un.release);
 	return 0;
 }
 

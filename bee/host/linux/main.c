@@ -244,7 +244,7 @@ static int answer_option(void)
 	if (options.help)
 		fputs(bee_usage, stdout);
 	else if (options.version)
-		printf("bee %s (Linux)\n", BEE_VERSION);
+		printf("bee %s (Linux)\n", SKEP_VERSION);
 	else if (options.list)
 		fputs(bee_list(&lin_host), stdout);
 	else if (options.cpu)

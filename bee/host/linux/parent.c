@@ -309,7 +309,7 @@ int lin_probe(void)
 
 	bee.options = &none;
 	bee_cpu_init();
-	printf("bee %s on Linux\n", BEE_VERSION);
+	printf("bee %s on Linux\n", SKEP_VERSION);
 	if (lin_info(&info))
 		return 1;
 	printf("%-28s %u\n%-28s %llu MiB\n", "cpus", info.cpus, "memory",

@@ -80,14 +80,14 @@ static void version_text(char *out, size_t len)
 	LONG(WINAPI * get)(OSVERSIONINFOW *);
 
 	if (wine) {
-		snprintf(out, len, "bee " BEE_VERSION " on Wine %s", wine);
+		snprintf(out, len, "bee " SKEP_VERSION " on Wine %s", wine);
 		return;
 	}
 	get = (LONG(WINAPI *)(OSVERSIONINFOW *))(void *)GetProcAddress(
 		GetModuleHandleW(L"ntdll.dll"), "RtlGetVersion");
 	if (get)
 		get(&v);
-	snprintf(out, len, "bee " BEE_VERSION " on Windows %lu.%lu.%lu",
+	snprintf(out, len, "bee " SKEP_VERSION " on Windows %lu.%lu.%lu",
 		 v.dwMajorVersion, v.dwMinorVersion, v.dwBuildNumber);
 }
 

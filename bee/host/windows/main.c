@@ -331,7 +331,7 @@ static int answer_option(void)
 	if (options.help)
 		fputs(bee_usage, stdout);
 	else if (options.version)
-		puts("bee " BEE_VERSION);
+		puts("bee " SKEP_VERSION);
 	else if (options.list)
 		fputs(bee_list(&host), stdout);
 	else
