@@ -27,7 +27,7 @@
 #include "abi/include/host.h"
 
 #define MAIL_MAGIC 0x4c49414d /* "MAIL" */
-#define MAIL_REVISION 5
+#define MAIL_REVISION 6
 #define MAIL_AREA 0x40000 /* bytes for each core, and for the first part */
 #define MAIL_BOOT 0x1000
 #define MAIL_EVENTS (MAIL_AREA - 0x1000)
@@ -94,6 +94,10 @@ struct mail_ledger {
 #define MAIL_PATH2 0x2000
 #define MAIL_BULK 0x3000
 #define MAIL_BULK_SIZE (MAIL_AREA - MAIL_DATA - MAIL_BULK)
+/* ABI_FILE_READDIR: the most entries in one reply, at MAIL_BULK */
+#define MAIL_ENTRIES 64
+_Static_assert(MAIL_ENTRIES * sizeof(struct abi_dirent) <= MAIL_BULK_SIZE,
+	       "entries");
 
 struct mail_slot {
 	u32 state; /* enum mail_state; atomic */

@@ -37,6 +37,9 @@ s64 abi_lin_file_write(s32 handle, const struct abi_io *io);
 s64 abi_lin_file_gather(s32 handle, const struct iovec *part, u32 parts,
 			s64 offset);
 s64 abi_lin_file(s32 handle, struct abi_file_op *op);
+/* Several entries of a directory from a cookie on: how many, or 0 at its end.
+ * `to` is only written. */
+s64 abi_lin_file_list(s32 handle, struct abi_dirent *to, u32 room, u64 next);
 s64 abi_lin_splice(const struct abi_splice *op);
 
 /* Whether both are one open file description (dup(2)); 0 if unknown. */

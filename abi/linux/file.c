@@ -196,26 +196,37 @@ struct dirent64_raw {
 	char name[];
 };
 
-/* One entry per call: the cookie is the kernel's own, so seek to it. */
-static s64 read_dir(s32 handle, struct abi_dirent *dirent)
-{
-	_Alignas(8) u8 buf[512];
-	const struct dirent64_raw *raw = (const void *)buf;
-	u64 len;
-	s64 n;
+#define ENTRY_SIZE 512 /* of which no entry is larger */
 
-	if (lseek(handle, (s64)dirent->next, SEEK_SET) < 0)
+static void copy_entry(struct abi_dirent *to, const struct dirent64_raw *raw)
+{
+	u64 len = strnlen(raw->name, sizeof(to->name) - 1);
+
+	to->ino = raw->ino;
+	to->next = (u64)raw->next;
+	to->type = raw->type;
+	memcpy(to->name, raw->name, len);
+	to->name[len] = 0;
+}
+
+/* The cookie is the kernel's own, so seek to it. */
+s64 abi_lin_file_list(s32 handle, struct abi_dirent *to, u32 room, u64 next)
+{
+	_Alignas(8) u8 buf[8192];
+	const struct dirent64_raw *raw;
+	s64 n, at = 0;
+	u32 count = 0;
+
+	if (lseek(handle, (s64)next, SEEK_SET) < 0)
 		return -errno;
-	n = syscall(SYS_getdents64, handle, buf, sizeof(buf));
-	if (n <= 0)
-		return errno_result(n);
-	dirent->ino = raw->ino;
-	dirent->next = (u64)raw->next;
-	dirent->type = raw->type;
-	len = strnlen(raw->name, sizeof(dirent->name) - 1);
-	memcpy(dirent->name, raw->name, len);
-	dirent->name[len] = 0;
-	return 1;
+	n = syscall(SYS_getdents64, handle, buf,
+		    room > 1 ? sizeof(buf) : ENTRY_SIZE);
+	while (at < n && count < room) {
+		raw = (const void *)(buf + at);
+		copy_entry(&to[count++], raw);
+		at += raw->len;
+	}
+	return n < 0 ? -errno : (s64)count;
 }
 
 static s64 file_stat(s32 handle, struct abi_stat *to)
@@ -292,7 +303,8 @@ s64 abi_lin_file(s32 handle, struct abi_file_op *op)
 		abi_lin_times_from(ts, op->times);
 		return errno_result(futimens(handle, ts));
 	case ABI_FILE_READDIR:
-		return read_dir(handle, op->dirent);
+		return abi_lin_file_list(handle, op->dirent, 1,
+					 op->dirent->next);
 	case ABI_FILE_STATFS:
 		return file_statfs(handle, op->statfs);
 	case ABI_FILE_WINSIZE:

@@ -12,6 +12,7 @@ static struct mail_slot *own_slot(void)
 	struct core *c = sms_core();
 
 	sms_poll_release(c);
+	c->listing.left = 0;
 	return c->slot;
 }
 
@@ -236,11 +237,51 @@ static void get_object(void *to, u64 size)
 	abi_memcpy(to, bulk_area(), size);
 }
 
-s64 sms_forward_file(s32 handle, struct abi_file_op *op)
+/* Directories: a reply has many entries, which serve one system call. The next
+ * one asks again, because the directory may have changed. */
+static int has_entry(const struct core *c, s32 handle, u64 next)
+{
+	return c->listing.left && c->listing.handle == handle &&
+	       c->listing.next == next && c->listing.call == c->count.calls;
+}
+
+static s64 ask_entries(s32 handle, u64 next)
+{
+	*(struct abi_file_op *)own_slot()->data =
+		(struct abi_file_op){.verb = ABI_FILE_READDIR};
+	((struct abi_dirent *)bulk_area())->next = next;
+	return bound_result(call_proxy(MAIL_FILE, handle), MAIL_ENTRIES);
+}
+
+/* Each further use of the slot overwrites what is left of a reply. */
+static s64 read_entry(s32 handle, struct abi_dirent *to)
+{
+	const struct abi_dirent *from;
+	struct core *c = sms_core();
+	s64 n;
+
+	if (!has_entry(c, handle, to->next)) {
+		n = ask_entries(handle, to->next);
+		if (n <= 0)
+			return n;
+		c->listing.left = (u32)n;
+		c->listing.at = 0;
+		c->listing.handle = handle;
+		c->listing.call = c->count.calls;
+	}
+	from = (const void *)(c->slot->data + MAIL_BULK);
+	abi_memcpy(to, from + c->listing.at, sizeof(*to));
+	to->name[sizeof(to->name) - 1] = 0;
+	c->listing.at++;
+	c->listing.left--;
+	c->listing.next = to->next;
+	return 1;
+}
+
+static s64 operate_file(s32 handle, struct abi_file_op *op)
 {
 	struct abi_file_op *to = (void *)own_slot()->data;
-	u64 most = op->verb == ABI_FILE_READDIR	    ? 1
-		   : op->verb == ABI_FILE_WINSIZE   ? 0xffffffff
+	u64 most = op->verb == ABI_FILE_WINSIZE	    ? 0xffffffff
 		   : op->verb == ABI_FILE_AVAILABLE ? 0x7fffffff
 		   : op->verb == ABI_FILE_PIPE_SIZE ? 0x7fffffff
 		   : op->verb == ABI_FILE_SEEK	    ? 0x7fffffffffffffff
@@ -251,8 +292,6 @@ s64 sms_forward_file(s32 handle, struct abi_file_op *op)
 	to->stat = 0;
 	to->statfs = 0;
 	to->dirent = 0;
-	if (op->verb == ABI_FILE_READDIR)
-		((struct abi_dirent *)bulk_area())->next = op->dirent->next;
 	n = bound_result(call_proxy(MAIL_FILE, handle), most);
 	if (n < 0)
 		return n;
@@ -260,11 +299,13 @@ s64 sms_forward_file(s32 handle, struct abi_file_op *op)
 		get_object(op->stat, sizeof(*op->stat));
 	if (op->verb == ABI_FILE_STATFS)
 		get_object(op->statfs, sizeof(*op->statfs));
-	if (op->verb == ABI_FILE_READDIR && n) {
-		get_object(op->dirent, sizeof(*op->dirent));
-		op->dirent->name[sizeof(op->dirent->name) - 1] = 0;
-	}
 	return n;
+}
+
+s64 sms_forward_file(s32 handle, struct abi_file_op *op)
+{
+	return op->verb == ABI_FILE_READDIR ? read_entry(handle, op->dirent)
+					    : operate_file(handle, op);
 }
 
 s64 sms_forward_path(struct abi_path_op *op)

@@ -78,6 +78,14 @@ struct core {
 	u32 polling;   /* the slot contains that io_wait */
 	u32 poll_kick; /* one of them was kicked; atomic */
 	u32 answered;  /* set by the NMI: the proxy has replied; atomic */
+	/* entries of a directory that the slot still has, for one system call
+	 */
+	struct {
+		u32 left, at;
+		s32 handle;
+		u64 next; /* cookie of the first of them */
+		u64 call;
+	} listing;
 	/* number of the last change of mappings that it has seen; atomic */
 	u64 flushed;
 	u64 born_tsc, thread_tsc;

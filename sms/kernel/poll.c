@@ -69,6 +69,7 @@ static void issue_call(struct core *c, u32 looks)
 	u64 until, n = put_lists(c, &until);
 
 	skep_assert(!c->polling && n <= POLL_MAX);
+	c->listing.left = 0;
 	if (!c->pollers)
 		return;
 	s->op = MAIL_IO_WAIT;

@@ -148,21 +148,21 @@ static s64 file_write(struct call *c)
 union object {
 	struct abi_stat stat;
 	struct abi_statfs statfs;
-	struct abi_dirent dirent;
 	char text[MAIL_PATH_SIZE];
 };
 
 static s64 call_file(struct call *c)
 {
 	struct abi_file_op op = *(struct abi_file_op *)c->slot->data;
+	struct abi_dirent *entries = bulk_area(c);
 	union object out = {.text = {0}};
 	s64 n;
 
 	if (op.verb == ABI_FILE_READDIR)
-		out.dirent.next = ((struct abi_dirent *)bulk_area(c))->next;
+		return abi_lin_file_list(c->handle, entries, MAIL_ENTRIES,
+					 entries->next);
 	op.stat = &out.stat;
 	op.statfs = &out.statfs;
-	op.dirent = &out.dirent;
 	n = abi_lin_file(c->handle, &op);
 	memcpy(bulk_area(c), &out, sizeof(out));
 	return n;

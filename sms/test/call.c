@@ -125,9 +125,17 @@ s64 abi_lin_file(s32 handle, struct abi_file_op *op)
 		memset(op->stat, 1, sizeof(*op->stat));
 	if (op->verb == ABI_FILE_STATFS)
 		memset(op->statfs, 1, sizeof(*op->statfs));
-	if (op->verb == ABI_FILE_READDIR)
-		memset(op->dirent, 1, sizeof(*op->dirent));
+	must(op->verb != ABI_FILE_READDIR);
 	return 0;
+}
+
+s64 abi_lin_file_list(s32 handle, struct abi_dirent *to, u32 room, u64 next)
+{
+	if (handle < 0)
+		return -EBADF;
+	touch_bytes(to, room * sizeof(*to));
+	memset(to, (u8)next, room * sizeof(*to));
+	return room;
 }
 
 s64 abi_lin_path(struct abi_path_op *op)
@@ -366,10 +374,10 @@ static void test_objects(void)
 	for (verb = ABI_FILE_STAT; verb <= ABI_FILE_PIPE_SIZE; verb++) {
 		u64 size = verb == ABI_FILE_STAT     ? sizeof(struct abi_stat)
 			   : verb == ABI_FILE_STATFS ? sizeof(struct abi_statfs)
-			   : verb == ABI_FILE_READDIR
-				   ? sizeof(struct abi_dirent)
-				   : 0;
+						     : 0;
 
+		if (verb == ABI_FILE_READDIR)
+			continue;
 		memset(out, 0, MAIL_PATH_SIZE);
 		*file = (struct abi_file_op){.verb = verb};
 		tap_ok(!serve_call(MAIL_FILE) && all_is(out, size, 1) &&
@@ -391,6 +399,22 @@ static void test_objects(void)
 		       ((struct abi_open *)slot->data)->handle == 7 &&
 		       ((struct abi_open *)slot->data)->type == 0100000,
 	       "objects: handle and kind of an open file");
+}
+
+static void test_directory(void)
+{
+	u8 *out = slot->data + MAIL_BULK;
+	u64 size = MAIL_ENTRIES * sizeof(struct abi_dirent);
+
+	reset_slot();
+	slot->handle = 3;
+	memset(out, 0, MAIL_BULK_SIZE);
+	*(struct abi_file_op *)slot->data =
+		(struct abi_file_op){.verb = ABI_FILE_READDIR};
+	((struct abi_dirent *)out)->next = 77;
+	tap_ok(serve_call(MAIL_FILE) == MAIL_ENTRIES && all_is(out, size, 77) &&
+		       all_is(out + size, MAIL_BULK_SIZE - size, 0),
+	       "directory: many entries from a cookie on, and no byte more");
 }
 
 /* A socket's call with two parts of 8 bytes. */
@@ -551,6 +575,7 @@ int main(void)
 	test_lengths();
 	test_offsets();
 	test_objects();
+	test_directory();
 	test_datagrams();
 	test_waits();
 	test_texts();

@@ -468,6 +468,48 @@ static void test_directory(void)
 	       "directory: no entry is read behind the last");
 }
 
+/* An entry of a directory with the cookies 80, 81 and so on: 11 after a call of
+ * the proxy, 10 without one. */
+static s64 list_one(s32 handle, struct abi_dirent *entry, s64 answer)
+{
+	static struct abi_dirent all[MAIL_ENTRIES];
+	struct abi_file_op op = {.verb = ABI_FILE_READDIR, .dirent = entry};
+	struct reply r = {.head.result = answer};
+	u32 before = asked.calls, i;
+	s64 n;
+
+	for (i = 0; i < MAIL_ENTRIES; i++)
+		all[i].next = 80 + i;
+	memcpy(slot->data + MAIL_BULK, all, sizeof(all));
+	memcpy(r.bulk, all, sizeof(r.bulk));
+	answer_all(&r, 1);
+	n = sms_forward_file(handle, &op);
+	return n < 0 ? n : n * 10 + (s64)(asked.calls - before);
+}
+
+static void test_listing(void)
+{
+	struct abi_dirent e = {.next = 77};
+	u32 i, same = 0;
+
+	for (i = 0; i < MAIL_ENTRIES; i++)
+		same += list_one(3, &e, MAIL_ENTRIES) == 10 + !i &&
+			e.next == 80 + i;
+	tap_ok(same == i, "listing: one call of the proxy, many entries");
+	tap_ok(list_one(3, &e, 2) == 11, "listing: then it is asked again");
+	e.next++;
+	tap_ok(list_one(3, &e, 2) == 11, "listing: another cookie asks");
+	core.count.calls++;
+	tap_ok(list_one(3, &e, 2) == 11, "listing: another system call asks");
+	sms_forward_close(3);
+	tap_ok(list_one(3, &e, 2) == 11, "listing: another use of the slot");
+	core.listing.handle = 4;
+	tap_ok(list_one(3, &e, 2) == 11, "listing: another directory asks");
+	core.count.calls++;
+	tap_ok(list_one(3, &e, MAIL_ENTRIES + 1) == -LINUX_EIO,
+	       "listing: more than there is room for is an error");
+}
+
 /* Each operation that fills an object. */
 static void test_objects(void)
 {
@@ -744,6 +786,7 @@ int main(void)
 	test_results();
 	test_offsets();
 	test_directory();
+	test_listing();
 	test_objects();
 	test_paths();
 	test_polls();

@@ -55,6 +55,7 @@ var smsParts = []struct {
 	{"wild", (*smsMachine).testWildCalls, false},
 	{"defects", (*smsMachine).testDefects, false},
 	{"files", (*smsMachine).testFiles, false},
+	{"listing", (*smsMachine).testListing, false},
 	{"refused", (*smsMachine).testRefusals, false},
 	{"killed", (*smsMachine).testKilled, true},
 	{"secrets", (*smsMachine).testSecrets, false},

@@ -3,8 +3,10 @@
  * Reads a byte of a file so many times, between marks 6 on a partition; or is
  * the bracket: marks 7 or 10 on its processor while its input is open.
  *
- * usage: sms_calls FILE TIMES [wait], or sms_calls bracket short|long
+ * usage: sms_calls FILE TIMES [wait], or sms_calls bracket short|long, or
+ * sms_calls list FOLDER
  */
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +33,19 @@ static int bracket_calls(int is_long)
 	return 0;
 }
 
+static int list_names(const char *path)
+{
+	DIR *d = opendir(path);
+	unsigned long sum = 0;
+	struct dirent *e;
+	int n = 0;
+
+	for (; d && (e = readdir(d)); n++)
+		sum += strtoul(e->d_name, NULL, 10) + e->d_type;
+	printf("names %d sum %lu\n", n, sum);
+	return !d;
+}
+
 int main(int argc, char **argv)
 {
 	int fd, i, n, bad = 0;
@@ -38,6 +53,8 @@ int main(int argc, char **argv)
 
 	if (argc < 3)
 		return 2;
+	if (!strcmp(argv[1], "list"))
+		return list_names(argv[2]);
 	if (!strcmp(argv[1], "bracket"))
 		return bracket_calls(!strcmp(argv[2], "long"));
 	fd = open(argv[1], O_RDONLY);
