@@ -32,6 +32,9 @@ func TestLostHub(t *testing.T) {
 	if err := joinHere(t.Context(), h, &c); err != nil {
 		t.Fatal(err)
 	}
+	if c.Near != agent.Near(h) {
+		t.Error("the arguments of the hub's own agent need a connection")
+	}
 	go func() { ended <- agent.Run(t.Context(), c) }()
 	<-connected
 	select {

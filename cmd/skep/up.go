@@ -160,8 +160,9 @@ func (u *up) runAgent(ctx context.Context, h *hub.Hub, dir string) error {
 
 const localTokenLife = time.Minute
 
-// joinHere joins an agent to the hub of the same process, like any other agent. It does so
-// at each start, because the hub's port may have changed.
+// joinHere joins an agent to the hub of the same process, like any other agent, except that
+// arguments and results need no connection. It does so at each start, because the hub's port
+// may have changed.
 func joinHere(ctx context.Context, h *hub.Hub, c *agent.Config) error {
 	address, ok := h.Address().(*net.TCPAddr)
 	if !ok {
@@ -171,7 +172,7 @@ func joinHere(ctx context.Context, h *hub.Hub, c *agent.Config) error {
 	if !address.IP.IsUnspecified() {
 		host = address.IP.String()
 	}
-	c.Hub = net.JoinHostPort(host, fmt.Sprint(address.Port))
+	c.Hub, c.Near = net.JoinHostPort(host, fmt.Sprint(address.Port)), h
 	token, err := h.Tokens().New(1, localTokenLife)
 	if err != nil {
 		return err

@@ -34,6 +34,7 @@ func (e *RefusedError) Error() string { return e.Text }
 type Config struct {
 	State   string   // directory of identity, cache and temporary files
 	Hub     string   // host:port; empty: as joined
+	Near    Near     // the same hub, if it is in this process; else nil
 	Name    string   // empty: the machine's
 	Labels  []string // KEY=VALUE, by which users choose this node
 	Version string   // of the program, for people

@@ -105,6 +105,7 @@ type link struct {
 	*client
 	node *ident.Node
 	nats *nats.Conn
+	near Near // or nil
 }
 
 func (l *link) fetch(ctx context.Context, digest string, into store) (uint64, error) {
@@ -318,7 +319,7 @@ func (a *Agent) runSession(ctx context.Context, node *ident.Node, cache *blob.St
 	if err != nil {
 		return err
 	}
-	l := &link{client: newClient(address, config), node: node}
+	l := &link{client: newClient(address, config), node: node, near: a.config.Near}
 	defer l.http.CloseIdleConnections()
 	if err := l.claimIdentity(ctx, a.boot); err != nil {
 		return err

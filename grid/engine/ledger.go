@@ -40,6 +40,7 @@ type Entry struct {
 	Data    []string `json:"data,omitempty"`    // digests of stored data that are its arguments
 	Kept    []string `json:"kept,omitempty"`    // Done: digests of data that its result left in the hub
 	Fetched uint64   `json:"fetched,omitempty"` // Done: bytes of programs and data that its node fetched for it
+	Near    uint64   `json:"near,omitempty"`    // Done: bytes of arguments and result between the hub and the agent in its process, without a connection
 }
 
 // A State of a call.

@@ -85,6 +85,7 @@ type Event struct {
 	Sent      uint64    `json:"sent,omitempty"`     // bytes of arguments
 	Fetched   uint64    `json:"fetched,omitempty"`  // bytes of blobs pulled for it
 	Received  uint64    `json:"received,omitempty"` // bytes of result
+	Near      uint64    `json:"near,omitempty"`     // bytes of both that the hub's own agent got and gave without a connection
 	Nonce     uint64    `json:"nonce,omitempty"`    // bee's proof
 	Calls     uint64    `json:"calls,omitempty"`    // system calls it emulated
 	Program   string    `json:"program,omitempty"`  // digest of what was loaded

@@ -108,6 +108,7 @@ type lease struct {
 	result *spool       // from PUT, or inline in done
 	split  *splitResult // of the result, if it leaves data in the hub
 	sent   uint64       // bytes of arguments that went to the node
+	near   uint64       // bytes of arguments and result that needed no connection
 }
 
 func (c *call) functionName() string { return c.module.manifest.Functions[c.number].Name }
@@ -175,8 +176,8 @@ func (h *Hub) callEvent(c *call, l *lease, state, text string) {
 	if l != nil && l.done != nil {
 		d := l.done
 		e.Wall, e.ExecNS, e.Fetched, e.Received = d.Wall, d.ExecNS, d.Fetched, d.Length
-		e.Nonce, e.Calls, e.Program = d.Nonce, d.Calls, d.Program
-		entry.Fetched = d.Fetched
+		e.Nonce, e.Calls, e.Program, e.Near = d.Nonce, d.Calls, d.Program, l.near
+		entry.Fetched, entry.Near = d.Fetched, l.near
 	}
 	if c.data != nil {
 		entry.Data = names(c.data.in)

@@ -350,7 +350,11 @@ func (h *Hub) takeBody(w http.ResponseWriter, r *http.Request, id string) {
 	if c == nil {
 		return
 	}
-	s, err := h.resultSpool(r, c, l)
+	n, known, err := resultLength(r)
+	var s *spool
+	if err == nil {
+		s, err = h.resultSpool(c, l, n, known)
+	}
 	if err == nil {
 		err = receiveSpool(s, h.paceBody(w, r, id), r)
 	}
@@ -373,17 +377,21 @@ func (h *Hub) takeBody(w http.ResponseWriter, r *http.Request, id string) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// resultSpool creates the spool of a result. The length of one with a trailer is in
-// lengthHeader, because HTTP sends it in chunks.
-func (h *Hub) resultSpool(r *http.Request, c *call, l *lease) (*spool, error) {
-	n, known := uint64(max(r.ContentLength, 0)), r.ContentLength >= 0
+// resultLength returns the length of a result, if its request says it. That of one with a
+// trailer is in lengthHeader, because HTTP sends it in chunks.
+func resultLength(r *http.Request) (n uint64, known bool, err error) {
+	n, known = uint64(max(r.ContentLength, 0)), r.ContentLength >= 0
 	if text := r.Header.Get(lengthHeader); !known && text != "" {
-		var err error
 		if n, err = strconv.ParseUint(text, 10, 62); err != nil {
-			return nil, errors.New("a result's length must be a number")
+			return 0, false, errors.New("a result's length must be a number")
 		}
 		known = true
 	}
+	return n, known, nil
+}
+
+// resultSpool creates the spool of a result.
+func (h *Hub) resultSpool(c *call, l *lease, n uint64, known bool) (*spool, error) {
 	if err := c.checkResultSize(n); err != nil {
 		return nil, err
 	}
@@ -400,10 +408,7 @@ func (h *Hub) resultSpool(r *http.Request, c *call, l *lease) (*spool, error) {
 }
 
 func receiveSpool(s *spool, from io.Reader, r *http.Request) error {
-	if _, err := io.CopyBuffer(struct{ io.Writer }{s}, struct{ io.Reader }{from}, make([]byte, 256<<10)); err != nil {
-		return err
-	}
-	if err := s.finish(); err != nil {
+	if err := fillSpool(s, from); err != nil {
 		return err
 	}
 	digest, _ := s.complete()
@@ -411,6 +416,14 @@ func receiveSpool(s *spool, from io.Reader, r *http.Request) error {
 		return errors.New("the result has another digest than its sender says: send it again")
 	}
 	return nil
+}
+
+// fillSpool stores all of a reader.
+func fillSpool(s *spool, from io.Reader) error {
+	if _, err := io.CopyBuffer(struct{ io.Writer }{s}, struct{ io.Reader }{from}, make([]byte, 256<<10)); err != nil {
+		return err
+	}
+	return s.finish()
 }
 
 // keepResult refuses a lease that was revoked meanwhile.
