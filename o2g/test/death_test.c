@@ -328,21 +328,26 @@ static void test_ending(void)
 	       "a peer that ends without BYE has died (%d)", event.status);
 }
 
-/* It stops in the middle: nobody reads, then it dies. */
+/* It stops in the middle: nobody reads, then it dies. Only the kernel's engine
+ * receives for a process that is stopped, and may be done before it dies. */
 static void test_granted(void)
 {
 	struct victim v = start_victim();
 	static uint8_t out[BIG], in[BIG];
 	struct o2g_event event;
+	int ended;
 
 	greet_victim(&v);
 	order_and_wait(&v, RECV_PART);
 	freeze_victim(&v);
 	bed_send(me, v.peer, 3, out, sizeof(out));
-	TAP(o2g_wait(me, &event, 1, 100) == 0);
+	ended = o2g_wait(me, &event, 1, 100);
+	TAP(ended == 0 || (by_kernel() && ended == 1));
 	kill_victim(&v);
-	event = bed_event(me);
-	tap_ok(event.cookie == out && fails_for(event.status),
+	if (!ended)
+		event = bed_event(me);
+	tap_ok(event.cookie == out && (fails_for(event.status) ||
+				       (by_kernel() && event.status == 0)),
 	       "a long send to a peer that dies fails (%d)", event.status);
 	v = start_victim();
 	greet_victim(&v);
