@@ -81,7 +81,7 @@ func (w *watcher) rulesOf(fn *Symbol) rules {
 	ahead := w.findAhead(r, g, known)
 	out := rules{}
 	for i, s := range g.steps {
-		if !s.branch || s.aside || known[i] == nil || !strings.HasPrefix(s.word, "j") || s.word == "jmp" || !g.isLocal(s) || i+1 > len(g.steps) {
+		if !s.branch || s.aside || known[i] == nil || !strings.HasPrefix(s.word, "j") || s.word == "jmp" || !g.isLocal(s) {
 			continue
 		}
 		on, jumps := r.conditionOf(g, known, i)
