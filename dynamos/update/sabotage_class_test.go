@@ -48,19 +48,7 @@ func TestSabotagedClasses(t *testing.T) {
 	if err := b.fetchTree(t.Context(), sabotageKernel(t)); err != nil {
 		t.Fatal(err)
 	}
-	work, err := b.tree.Patch(t.Context(), makeSpoiltPatch(t.Context(), t, b.tree.Dir, harmful...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer work.Close()
-	units, err := work.Assemble(t.Context(), io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	byPath := map[string]source.Unit{}
-	for _, u := range units {
-		byPath[u.Path] = u
-	}
+	byPath := assembleSpoilt(t, b.tree, harmful...)
 	for _, s := range harmful {
 		t.Run(s.what, func(t *testing.T) {
 			c := compareSpoilt(t, byPath[s.path])

@@ -75,19 +75,7 @@ func TestSabotagedSourcesAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run(grown.what, func(t *testing.T) { checkGrowthRefused(t, b) })
-	work, err := b.tree.Patch(ctx, makeSpoiltPatch(ctx, t, b.tree.Dir, sabotage...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer work.Close()
-	units, err := work.Assemble(ctx, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	byPath := map[string]source.Unit{}
-	for _, u := range units {
-		byPath[u.Path] = u
-	}
+	byPath := assembleSpoilt(t, b.tree, sabotage...)
 	for _, s := range sabotage {
 		t.Run(s.what, func(t *testing.T) {
 			u, ok := byPath[s.path]
@@ -134,6 +122,26 @@ func checkGrowthRefused(t *testing.T, b *builder) {
 	if err := b.checkLayouts(t.Context(), list); err == nil || !strings.Contains(err.Error(), "layout of struct msg_msg") {
 		t.Errorf("a word of what stays: %v", err)
 	}
+}
+
+// assembleSpoilt compiles all changed files as they are and spoilt, and returns them by path.
+// They stay until the end of the test.
+func assembleSpoilt(t *testing.T, tree *source.Tree, list ...spoilt) map[string]source.Unit {
+	t.Helper()
+	work, err := tree.Patch(t.Context(), makeSpoiltPatch(t.Context(), t, tree.Dir, list...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { work.Close() })
+	units, err := work.Assemble(t.Context(), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	byPath := map[string]source.Unit{}
+	for _, u := range units {
+		byPath[u.Path] = u
+	}
+	return byPath
 }
 
 // makeSpoiltPatch makes one patch of all changes to the files.
