@@ -246,7 +246,7 @@ func (j *Job) restart(now time.Time, why string) []Action {
 }
 
 func (j *Job) wait(now time.Time, why string) []Action {
-	j.state, j.leg, j.begun, j.due = Waiting, 0, false, now.Add(j.rules.Wait)
+	j.state, j.leg, j.due = Waiting, 0, now.Add(j.rules.Wait)
 	j.told = why
 	why += "; it goes on from its last checkpoint"
 	return append(j.answer(why), Action{Do: Tell, Text: why}, Action{Do: Find, Not: j.failed})
