@@ -223,6 +223,190 @@ var scripts = []struct {
 		refused 2 no -> kill 2; answer "no; it goes on from its last checkpoint"; tell "no; it goes on from its last checkpoint"; find not other (waiting for a node, 0 at other)
 		9m59.999999999s tick -> find not other (waiting for a node, 0 at other)
 		1ns tick -> forget image; end "no; no other node could go on with it" (ended, 0 at other)`},
+	{"Checkpoints", time.Minute, `
+		ready 1 -> begin 1 (starting, 1 at home)
+		10s started 1 ->  (running, 1 at home)
+		59.999999999s tick ->  (running, 1 at home)
+		1ns tick -> freeze 1 #1 (being saved, 1 at home)
+		tick ->  (being saved, 1 at home)
+		full ->  (being saved, 1 at home)
+		checkpoint -> answer "it is being saved: try again" (being saved, 1 at home)
+		move other -> answer "it is being saved: try again" (being saved, 1 at home)
+		saved 1 one -> pass (running, 1 at home)
+		59s tick ->  (running, 1 at home)
+		1s tick -> freeze 1 #2 (being saved, 1 at home)
+		saved 1 two -> pass; forget one (running, 1 at home)
+		exited 1 -> pass all; kill 1; forget two; end (ended, 1 at home)`},
+	{"CheckpointAsked", time.Minute, `
+		checkpoint -> answer "it is starting: try again" (starting, 1 at home)
+		ready 1 -> begin 1 (starting, 1 at home)
+		started 1 ->  (running, 1 at home)
+		checkpoint -> freeze 1 #1 (being saved, 1 at home)
+		checkpoint -> answer "it is being saved: try again" (being saved, 1 at home)
+		unsaved 1 it has a socket -> answer "it cannot be saved now: it has a socket" (running, 1 at home)
+		checkpoint -> freeze 1 #2 (being saved, 1 at home)
+		saved 1 one -> pass; answer (running, 1 at home)
+		full -> freeze 1 #3 (being saved, 1 at home)
+		saved 1 two -> pass; forget one (running, 1 at home)
+		stop -> kill 1; forget two; end "it was stopped" (ended, 1 at home)`},
+	{"CheckpointLate", time.Hour, `
+		ready 1 -> begin 1 (starting, 1 at home)
+		started 1 ->  (running, 1 at home)
+		full -> freeze 1 #1 (being saved, 1 at home)
+		9m59.999999999s tick ->  (being saved, 1 at home)
+		1ns tick -> tell "no checkpoint: it cannot be saved now: that took too long" (running, 1 at home)
+		59m59.999999999s tick ->  (running, 1 at home)
+		1ns tick -> freeze 1 #2 (being saved, 1 at home)
+		10m tick ->  (running, 1 at home)
+		full -> freeze 1 #3 (being saved, 1 at home)
+		saved 1 one -> pass (running, 1 at home)
+		full -> freeze 1 #4 (being saved, 1 at home)
+		10m tick -> tell "no checkpoint: it cannot be saved now: that took too long" (running, 1 at home)`},
+	{"CheckpointsAlways", time.Nanosecond, `
+		checkpoint -> answer "it is starting: try again" (starting, 1 at home)
+		ready 1 -> begin 1 (starting, 1 at home)
+		started 1 ->  (running, 1 at home)
+		tick ->  (running, 1 at home)
+		1ns tick -> freeze 1 #1 (being saved, 1 at home)`},
+	{"CheckpointLost", time.Minute, `
+		ready 1 -> begin 1 (starting, 1 at home)
+		started 1 ->  (running, 1 at home)
+		lost 1 gone -> pass all; kill 1; end "gone" (ended, 1 at home)`},
+	{"CheckpointBack", time.Minute, `
+		ready 1 -> begin 1 (starting, 1 at home)
+		started 1 ->  (running, 1 at home)
+		full -> freeze 1 #1 (being saved, 1 at home)
+		saved 1 one -> pass (running, 1 at home)
+		lost 2 x ->  (running, 1 at home)
+		lost 1 gone -> drop; kill 1; tell "gone; it goes on from its last checkpoint"; find (waiting for a node, 0 at home)
+		lost 1 x ->  (waiting for a node, 0 at home)
+		exited 1 ->  (waiting for a node, 0 at home)
+		refused 1 x ->  (waiting for a node, 0 at home)
+		found other -> open 2 other (starting, 2 at other)
+		found x ->  (starting, 2 at other)
+		lost 2 gone too -> drop; kill 2; tell "gone too; it goes on from its last checkpoint"; find (waiting for a node, 0 at other)
+		found third -> open 3 third (starting, 3 at third)
+		ready 4 ->  (starting, 3 at third)
+		started 4 ->  (starting, 3 at third)
+		full ->  (starting, 3 at third)
+		lost 4 gone ->  (starting, 3 at third)
+		stop -> kill 3; forget one; end "it was stopped" (ended, 3 at third)`},
+	{"CheckpointAskingLost", time.Minute, `
+		ready 1 -> begin 1 (starting, 1 at home)
+		started 1 ->  (running, 1 at home)
+		full -> freeze 1 #1 (being saved, 1 at home)
+		saved 1 one -> pass (running, 1 at home)
+		move other -> open 2 other (about to be moved, 1 at home)
+		lost 1 gone -> drop; kill 1; kill 2; answer "gone; it goes on from its last checkpoint"; tell "gone; it goes on from its last checkpoint"; find (waiting for a node, 0 at home)
+		refused 1 x ->  (waiting for a node, 0 at home)
+		refused 2 x ->  (waiting for a node, 0 at home)
+		lost 2 x ->  (waiting for a node, 0 at home)
+		stop -> forget one; end "it was stopped" (ended, 0 at home)`},
+	{"CheckpointFreezingLost", time.Minute, `
+		ready 1 -> begin 1 (starting, 1 at home)
+		started 1 ->  (running, 1 at home)
+		full -> freeze 1 #1 (being saved, 1 at home)
+		saved 1 one -> pass (running, 1 at home)
+		move other -> open 2 other (about to be moved, 1 at home)
+		ready 2 -> freeze 1 #2 hold (being moved, 1 at home)
+		lost 1 gone -> drop; kill 1; tell "gone; it goes on from its last checkpoint"; restore 2 one (starting, 2 at other)
+		refused 1 x ->  (starting, 2 at other)
+		lost 1 x ->  (starting, 2 at other)
+		started 2 -> answer (running, 2 at other)`},
+	{"CheckpointMoved", time.Minute, `
+		ready 1 -> begin 1 (starting, 1 at home)
+		started 1 ->  (running, 1 at home)
+		full -> freeze 1 #1 (being saved, 1 at home)
+		saved 1 one -> pass (running, 1 at home)
+		move other -> open 2 other (about to be moved, 1 at home)
+		ready 2 -> freeze 1 #2 hold (being moved, 1 at home)
+		saved 1 two -> pass; forget one; kill 1; restore 2 two (starting, 2 at other)
+		started 2 -> answer (running, 2 at other)
+		exited 2 -> pass all; kill 2; forget two; end (ended, 2 at other)`},
+	{"CheckpointOfStarting", time.Minute, `
+		ready 1 -> begin 1 (starting, 1 at home)
+		lost 1 gone -> pass all; kill 1; end "gone" (ended, 1 at home)`},
+	{"Owner", time.Minute, `
+		ready 1 -> begin 1 (starting, 1 at home)
+		started 1 ->  (running, 1 at home)
+		full -> freeze 1 #1 (being saved, 1 at home)
+		saved 1 one -> pass (running, 1 at home)
+		leave other owner -> open 2 other (about to be moved, 1 at home)
+		ready 2 -> freeze 1 #2 hold (being moved, 1 at home)
+		saved 1 two -> pass; forget one; kill 1; restore 2 two (starting, 2 at other)
+		refused 2 no -> kill 2; tell "no; it goes on from its last checkpoint"; find not home,other (waiting for a node, 0 at other)
+		found third -> open 3 third (starting, 3 at third)
+		ready 3 -> restore 3 two (starting, 3 at third)
+		started 3 ->  (running, 3 at third)
+		lost 3 gone -> drop; kill 3; tell "gone; it goes on from its last checkpoint"; find (waiting for a node, 0 at third)`},
+	{"OwnerLost", time.Minute, `
+		ready 1 -> begin 1 (starting, 1 at home)
+		started 1 ->  (running, 1 at home)
+		full -> freeze 1 #1 (being saved, 1 at home)
+		saved 1 one -> pass (running, 1 at home)
+		leave other owner -> open 2 other (about to be moved, 1 at home)
+		ready 2 -> freeze 1 #2 hold (being moved, 1 at home)
+		lost 1 gone -> drop; kill 1; tell "gone; it goes on from its last checkpoint"; restore 2 one (starting, 2 at other)
+		refused 2 no -> kill 2; tell "no; it goes on from its last checkpoint"; find not home,other (waiting for a node, 0 at other)`},
+	{"OwnerLate", time.Minute, `
+		ready 1 -> begin 1 (starting, 1 at home)
+		started 1 ->  (running, 1 at home)
+		full -> freeze 1 #1 (being saved, 1 at home)
+		saved 1 one -> pass (running, 1 at home)
+		leave other owner -> open 2 other (about to be moved, 1 at home)
+		ready 2 -> freeze 1 #2 hold (being moved, 1 at home)
+		9m59.999999999s tick ->  (being moved, 1 at home)
+		1ns tick -> drop; kill 1; tell "the owner of its node needs the computer, and it was not saved in time; it goes on from its last checkpoint"; restore 2 one (starting, 2 at other)`},
+	{"OwnerWithoutCheckpoint", 0, `
+		ready 1 -> begin 1 (starting, 1 at home)
+		started 1 ->  (running, 1 at home)
+		leave other owner -> open 2 other (about to be moved, 1 at home)
+		ready 2 -> freeze 1 #1 hold (being moved, 1 at home)
+		unsaved 1 it has a socket -> pass all; kill 1; kill 2; end "the owner of its node needs the computer, and it cannot be saved now: it has a socket" (ended, 1 at home)`},
+	{"OwnerTargetRefuses", 0, `
+		ready 1 -> begin 1 (starting, 1 at home)
+		started 1 ->  (running, 1 at home)
+		leave other owner -> open 2 other (about to be moved, 1 at home)
+		refused 2 no room -> kill 2 (running, 1 at home)
+		leave other owner -> open 3 other (about to be moved, 1 at home)
+		30s tick -> kill 3 (running, 1 at home)`},
+	{"ShutDown", 0, `
+		ready 1 -> begin 1 (starting, 1 at home)
+		started 1 ->  (running, 1 at home)
+		leave other off -> open 2 other (about to be moved, 1 at home)
+		refused 2 no room -> kill 2; tell "its node is shut down, but another one does not take it: no room" (running, 1 at home)
+		leave other off -> open 3 other (about to be moved, 1 at home)
+		refused 3 no room -> kill 3 (running, 1 at home)
+		leave other off -> open 4 other (about to be moved, 1 at home)
+		refused 4 no disk -> kill 4; tell "its node is shut down, but another one does not take it: no disk" (running, 1 at home)`},
+	{"Drained", 0, `
+		ready 1 -> begin 1 (starting, 1 at home)
+		started 1 ->  (running, 1 at home)
+		leave other -> open 2 other (about to be moved, 1 at home)
+		ready 2 -> freeze 1 #1 hold (being moved, 1 at home)
+		unsaved 1 it has a socket -> kill 2; tell "its node is drained, but it stays: it cannot be saved now: it has a socket" (running, 1 at home)
+		leave other -> open 3 other (about to be moved, 1 at home)
+		ready 3 -> freeze 1 #2 hold (being moved, 1 at home)
+		unsaved 1 it has a socket -> kill 3 (running, 1 at home)
+		leave other -> open 4 other (about to be moved, 1 at home)
+		ready 4 -> freeze 1 #3 hold (being moved, 1 at home)
+		unsaved 1 it maps a device -> kill 4; tell "its node is drained, but it stays: it cannot be saved now: it maps a device" (running, 1 at home)
+		move other -> open 5 other (about to be moved, 1 at home)
+		refused 5 no -> kill 5; answer "no" (running, 1 at home)`},
+	{"DrainedLate", 0, `
+		ready 1 -> begin 1 (starting, 1 at home)
+		started 1 ->  (running, 1 at home)
+		leave other -> open 2 other (about to be moved, 1 at home)
+		ready 2 -> freeze 1 #1 hold (being moved, 1 at home)
+		10m tick -> kill 2; resume 1 #1 (running, 1 at home)`},
+	{"AskedAfterOwner", 0, `
+		ready 1 -> begin 1 (starting, 1 at home)
+		started 1 ->  (running, 1 at home)
+		leave other off -> open 2 other (about to be moved, 1 at home)
+		refused 2 no -> kill 2; tell "its node is shut down, but another one does not take it: no" (running, 1 at home)
+		move other -> open 3 other (about to be moved, 1 at home)
+		ready 3 -> freeze 1 #1 hold (being moved, 1 at home)
+		unsaved 1 x -> kill 3; answer "it cannot be saved now: x" (running, 1 at home)`},
 }
 
 func TestScripts(t *testing.T) {
