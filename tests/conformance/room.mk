@@ -132,7 +132,8 @@ suite_conformance-linux_needs := $(CONF_RUN) $(CONF_PROGRAMS) \
 	$(B)/bin/bee $(B)/bin/bee-guard
 suite_conformance-linux_deadline := 300
 
-suite_conformance-wine-all := $(STEADY) $(CONF_RUN) -on wine
+# Most cases wait for something, so two run at a time.
+suite_conformance-wine-all := $(STEADY) $(CONF_RUN) -on wine -parallel 2
 # A dynamic program makes the calls of the static one of the same library: under
 # bee.exe make test has those whose linking matters, and Debian's bash.
 conf_linked := tls|exceptions|execute|spawn|fork|futex_shared|trampolines|threads64

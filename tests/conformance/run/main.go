@@ -30,6 +30,7 @@ type options struct {
 	substrate, programs, bin, scratch, table, prefix string
 	only                                             *regexp.Regexp
 	keep, list                                       bool
+	parallel                                         int
 }
 
 func parseOptions() options {
@@ -43,8 +44,10 @@ func parseOptions() options {
 	flag.StringVar(&o.prefix, "prefix", "build/wine", "WINEPREFIX")
 	flag.BoolVar(&o.keep, "keep", false, "keep the outputs under the scratch directory")
 	flag.BoolVar(&o.list, "list", false, "print the names of the cases")
+	flag.IntVar(&o.parallel, "parallel", 1, "how many cases run at a time")
 	flag.Parse()
 	o.only = regexp.MustCompile(*only)
+	o.parallel = max(1, o.parallel)
 	for _, path := range []*string{&o.programs, &o.bin, &o.scratch, &o.prefix} {
 		*path, _ = filepath.Abs(*path)
 	}
@@ -84,8 +87,9 @@ func runCases(report *tap.Report, o options, cases []testCase) error {
 		return err
 	}
 	defer sub.stop()
-	for _, c := range cases {
-		switch r := judgeCase(o, sub, c, table[c.name]); {
+	judge := func(c testCase) result { return judgeCase(o, sub, c, table[c.name]) }
+	judgeCases(cases, o.parallel, judge, func(c testCase, r result) {
+		switch {
 		case r.skip != "":
 			report.Skip(c.name, r.skip)
 		case len(r.why) > 0:
@@ -93,7 +97,7 @@ func runCases(report *tap.Report, o options, cases []testCase) error {
 		default:
 			report.Ok(c.name, nil)
 		}
-	}
+	})
 	return nil
 }
 
