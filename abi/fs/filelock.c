@@ -129,23 +129,22 @@ static u32 find_file(const struct abi_fds *fds, const struct abi_file_id *id)
 	return i;
 }
 
-/* Called before a record lock is requested: -ENOLCK if the list is full. */
+/* Called before a record lock is requested. Each file in the list is open, so
+ * the list has room for all. */
 static s64 note_file(struct abi_proc *p, struct abi_desc *d)
 {
 	struct abi_fds *fds = &p->fds;
-	s64 rc = 0;
 	u32 i;
 
 	if (!identify_file(p, d))
 		return -LINUX_ENOLCK;
 	abi_lock(p, &fds->lock);
 	i = find_file(fds, &d->file);
-	if (i == ABI_LOCKED_FILES)
-		rc = -LINUX_ENOLCK;
-	else if (i == fds->locked_files)
+	skep_assert(i < ABI_LOCKED_FILES);
+	if (i == fds->locked_files)
 		fds->locked_file[fds->locked_files++] = d->file;
 	abi_unlock(p, &fds->lock);
-	return rc;
+	return 0;
 }
 
 /* Removes one kept description of this file from the list, or returns 0. */
@@ -295,17 +294,28 @@ static s64 lock_range(struct abi_call *c, struct abi_desc *d,
 	return 0;
 }
 
-/* Another thread may have closed the number while this one waited: then drops
- * the locks. */
-static void drop_closed(struct abi_call *c, struct abi_desc *d)
+/*
+ * Another thread may have closed a number of the file while this one waited. If
+ * it was this number, the lock is dropped, as Linux does; if another one, the
+ * file is no longer in the list.
+ */
+static s64 check_closed(struct abi_call *c, struct abi_desc *d,
+			const struct abi_filelock *l)
 {
-	u32 numbers;
+	struct abi_filelock none = *l;
+	struct abi_desc *now;
+	s64 rc = note_file(c->p, d);
 
-	abi_lock(c->p, &c->p->fds.lock);
-	numbers = d->numbers;
-	abi_unlock(c->p, &c->p->fds.lock);
-	if (!numbers)
-		abi_filelock_close(c->p, d);
+	now = abi_desc_get(c->p, c->a[0]);
+	if (now)
+		abi_desc_put(c->p, now);
+	if (now != d)
+		rc = -LINUX_EBADF;
+	none.verb = ABI_FILELOCK_SET;
+	none.type = ABI_FILELOCK_NONE;
+	if (rc)
+		(void)host_lock(c, d, &none);
+	return rc;
 }
 
 static s64 set_lock(struct abi_call *c, struct abi_desc *d,
@@ -321,9 +331,7 @@ static s64 set_lock(struct abi_call *c, struct abi_desc *d,
 	if (!rc)
 		rc = l->verb == ABI_FILELOCK_WAIT ? lock_wait(c, d, l)
 						  : host_lock(c, d, l);
-	if (!rc && note)
-		drop_closed(c, d);
-	return rc;
+	return !rc && note ? check_closed(c, d, l) : rc;
 }
 
 static s64 get_lock(struct abi_call *c, struct abi_desc *d, struct flock *f,

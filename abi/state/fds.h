@@ -9,7 +9,7 @@
 
 /* More than numbers, so that numbers run out first, with EMFILE. */
 #define ABI_DESC_MAX (ABI_FD_MAX + 64)
-#define ABI_LOCKED_FILES 256 /* files with record locks of a process */
+#define ABI_LOCKED_FILES ABI_DESC_MAX /* files with record locks */
 
 struct abi_slot {
 	u16 desc; /* index + 1, or 0 */

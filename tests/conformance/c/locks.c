@@ -148,13 +148,16 @@ static void check_flock(int fd)
 	CHECK(!flock(fd, LOCK_UN) && !flock(other, LOCK_EX | LOCK_NB));
 	close(other);
 	CHECK(!flock(fd, LOCK_EX | LOCK_NB) && !flock(fd, LOCK_UN));
+	other = open("locked", O_PATH);
+	CHECK(FAILS(flock(other, LOCK_SH), EBADF));
+	close(other);
 }
 
 /* Waiting ------------------------------------------------------------------ */
 
 struct waiter {
 	pthread_t id;
-	int fd, by_flock, rc, error, ready, done;
+	int fd, by_flock, by_record, rc, error, ready, done;
 };
 
 static volatile sig_atomic_t signals;
@@ -170,7 +173,9 @@ static void *wait_for_it(void *arg)
 
 	__atomic_store_n(&w->ready, 1, __ATOMIC_SEQ_CST);
 	w->rc = w->by_flock ? flock(w->fd, LOCK_EX)
-			    : lock_range(w->fd, F_OFD_SETLKW, F_WRLCK, 0, 1);
+			    : lock_range(w->fd,
+					 w->by_record ? F_SETLKW : F_OFD_SETLKW,
+					 F_WRLCK, 0, 1);
 	w->error = errno;
 	__atomic_store_n(&w->done, 1, __ATOMIC_SEQ_CST);
 	return NULL;
@@ -209,7 +214,57 @@ static void check_waits(int fd, int by_flock)
 			 : lock_range(fd, F_OFD_SETLK, F_UNLCK, 0, 0)));
 	pthread_join(w.id, NULL);
 	CHECK(w.rc == 0);
+	if (!by_flock) /* the open file has it, not the process */
+		CHECK(FAILS(lock_range(fd, F_SETLK, F_RDLCK, 0, 1), EAGAIN));
 	close(w.fd);
+}
+
+/* A number of the file is closed while a thread waits for a record lock: the
+ * number that it waits with, or another one. */
+static void check_closed(int fd)
+{
+	struct waiter w = {.fd = open("locked", O_RDWR), .by_record = 1};
+	int other;
+
+	CHECK(!lock_range(fd, F_OFD_SETLK, F_WRLCK, 0, 1));
+	start_waiter(&w);
+	usleep(20000);
+	CHECK(!close(w.fd));
+	CHECK(!lock_range(fd, F_OFD_SETLK, F_UNLCK, 0, 1));
+	pthread_join(w.id, NULL);
+	CHECK(w.rc == -1 && w.error == EBADF);
+	CHECK(!strcmp(list_locks(), "------------"));
+	CHECK(!lock_range(fd, F_OFD_SETLK, F_WRLCK, 0, 1));
+	w.fd = open("locked", O_RDWR);
+	other = open("locked", O_RDWR);
+	start_waiter(&w);
+	usleep(20000);
+	CHECK(!close(other));
+	CHECK(!lock_range(fd, F_OFD_SETLK, F_UNLCK, 0, 1));
+	pthread_join(w.id, NULL);
+	CHECK(w.rc == 0 && !strcmp(list_locks(), "w-----------"));
+	other = dup(w.fd);
+	CHECK(!close(other) && !strcmp(list_locks(), "------------"));
+	close(w.fd);
+}
+
+#define MANY 300
+
+/* Each file that is open may have a lock. */
+static void check_many(void)
+{
+	int fd[MANY], i, locked = 0;
+	char name[16];
+
+	for (i = 0; i < MANY; i++) {
+		snprintf(name, sizeof(name), "many%d", i);
+		fd[i] = open(name, O_RDWR | O_CREAT, 0600);
+		locked += !lock_range(fd[i], F_SETLK, F_WRLCK, 0, 1);
+		unlink(name);
+	}
+	CHECK(locked == MANY);
+	for (i = 0; i < MANY; i++)
+		close(fd[i]);
 }
 
 int main(void)
@@ -226,6 +281,8 @@ int main(void)
 	check_flock(fd);
 	check_waits(fd, 0);
 	check_waits(fd, 1);
+	check_closed(fd);
+	check_many();
 	unlink("locked");
 	unlink("locked2");
 	return say_done();
