@@ -290,32 +290,38 @@ static void test_queue(void)
 }
 
 /* Old programs call fixed addresses, which not every kernel has. */
-static void test_vsyscall(void)
+static void call_fixed(struct abi_regs *r, u64 offset, u64 argument)
 {
 	struct abi_fault fault = {ABI_SIGSEGV, 1, 0xffffffffff600000, 14, 20};
-	struct abi_regs r = guest_regs();
+
+	*(u64 *)page = text + 0x40;
+	*r = guest_regs();
+	r->rip = fault.addr += offset;
+	r->rsp = page;
+	r->rdi = argument;
+	r->rsi = r->rdx = 0;
+	abi_fault(p, 0, r, &fault);
+}
+
+static void test_vsyscall(void)
+{
 	u64 now = guest_now(ABI_CLOCK_REALTIME) / ABI_NS;
+	struct abi_regs r;
 
 	reset_proc();
-	*(u64 *)page = text + 0x40;
-	r.rip = fault.addr;
-	r.rsp = page;
-	r.rdi = page + 64;
-	abi_fault(p, 0, &r, &fault);
+	call_fixed(&r, 0, page + 64);
 	TAP(!r.rax && r.rip == text + 0x40 && r.rsp == page + 8 &&
 	    u64_at(page + 64) - now < 10);
-	r.rip = fault.addr = 0xffffffffff600400;
-	r.rsp = page;
-	r.rdi = 0;
-	abi_fault(p, 0, &r, &fault);
+	call_fixed(&r, 0x400, 0);
 	tap_ok(r.rax - now < 10 && r.rip == text + 0x40,
 	       "calls of the vsyscall page return their result");
-	r.rip = fault.addr = 0xffffffffff600000;
-	r.rdi = 0x10;
-	TAP(ENDS(abi_fault(p, 0, &r, &fault)) && fake.exit_status == 11);
+	call_fixed(&r, 0x800, page + 64);
+	TAP(!r.rax && r.rip == text + 0x40);
+	TAP(ENDS(call_fixed(&r, 0, 0x10)) && fake.exit_status == 11);
 	reset_proc();
-	r.rip = fault.addr = 0xffffffffff600c00;
-	tap_ok(ENDS(abi_fault(p, 0, &r, &fault)) && fake.exit_status == 11,
+	TAP(ENDS(call_fixed(&r, 0x401, 0)) && fake.exit_status == 11);
+	reset_proc();
+	tap_ok(ENDS(call_fixed(&r, 0xc00, 0)) && fake.exit_status == 11,
 	       "other addresses there and bad pointers are faults");
 }
 
