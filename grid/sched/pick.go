@@ -150,8 +150,7 @@ func (ss *session) kindOf(c *call) int {
 func (c *call) isPlain() bool { return c.only == "" && len(c.ends)+len(c.leases) == 0 }
 
 // byShare returns the sessions with waiting calls, those of the user with the smallest share
-// first; see user.compare. Among those of one user the greatest priority is first. They are
-// sorted by their slots, then by the time they were served, then by their last grant.
+// first; see user.compare. Those of one user are in the order of session.compare.
 func (s *Scheduler) byShare() []*session {
 	var list []*session
 	for _, ss := range s.sessions {
@@ -163,9 +162,15 @@ func (s *Scheduler) byShare() []*session {
 		if a.user != b.user {
 			return a.user.compare(b.user, s.now)
 		}
-		return cmp.Or(cmp.Compare(b.rank, a.rank), cmp.Compare(a.slots(), b.slots()), cmp.Compare(a.served, b.served), cmp.Compare(a.last, b.last))
+		return a.compare(b)
 	})
 	return list
+}
+
+// compare orders sessions of one user: the greatest priority first, then by their slots, then by
+// the time they were served, then by their last grant.
+func (ss *session) compare(o *session) int {
+	return cmp.Or(cmp.Compare(o.rank, ss.rank), cmp.Compare(ss.slots(), o.slots()), cmp.Compare(ss.served, o.served), cmp.Compare(ss.last, o.last))
 }
 
 // bestNode chooses a node for c: one that holds most of its data, since data is larger than
@@ -248,7 +253,7 @@ func (s *Scheduler) grantCall(n *node, c *call, ahead, turn bool) {
 			Call: c.id, Fence: s.fence, Node: n.id, Session: c.session.id,
 			Attempt: c.grants, Ahead: ahead, Copy: len(c.leases) > 0,
 		},
-		call: c, node: n, turn: turn,
+		call: c, node: n, turn: turn, found: n.idle[c.idleWorker()] > 0,
 		granted: s.now, started: s.now, seen: s.now,
 	}
 	n.last, c.session.last, c.session.user.last = s.grants, s.grants, s.grants

@@ -20,7 +20,10 @@ type market struct {
 	agents map[NodeID]*marketAgent
 	think  time.Duration // from a result to the master's next call; < 0: it submits all calls at once
 	length func(SessionID) time.Duration
-	ran    func(SessionID, int) // is told of each call that begins, +1, or ends, -1
+	spare  int                         // idle workers that a node keeps beyond its slots
+	slow   map[SessionID]time.Duration // masters that wait for each result, and think
+	quiet  map[SessionID]bool          // masters that submit nothing more
+	ran    func(SessionID, int)        // is told of each call that begins, +1, or ends, -1
 
 	cancels bool // leases may be cancelled
 	calls   CallID
@@ -111,13 +114,25 @@ func (m *market) handle(ev Event) {
 			m.scheduleAfter(a.At.Sub(m.now), func() { m.handle(Woken{}) })
 		case Commit:
 			m.done[a.Lease.Session]++
-			m.scheduleAfter(max(m.think, 0), func() { m.submit(a.Lease.Session) })
+			m.submitNext(a.Lease.Session)
 		case Cancel:
 			if !m.cancels {
 				m.t.Fatalf("a lease was cancelled: %+v", a.Lease)
 			}
 			m.drop(m.agents[a.Lease.Node], a.Lease)
 		}
+	}
+}
+
+// submitNext submits a master's next call after a result.
+func (m *market) submitNext(id SessionID) {
+	after, slow := m.slow[id]
+	switch {
+	case m.quiet[id] || slow && len(m.s.bySess[id].live) > 0: // a burst of its ends first
+	case slow:
+		m.scheduleAfter(after, func() { m.submit(id) })
+	default:
+		m.scheduleAfter(max(m.think, 0), func() { m.submit(id) })
 	}
 }
 
@@ -136,7 +151,7 @@ func (m *market) leaseGranted(a *marketAgent, l Lease) {
 	if !a.reuseWorker(l.Session) {
 		m.starts++
 		length += startTime
-		if len(a.idle)+a.taken > a.slots {
+		if len(a.idle)+a.taken > a.slots+m.spare {
 			a.idle = a.idle[1:]
 		}
 	}

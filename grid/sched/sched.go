@@ -64,6 +64,7 @@ type Config struct {
 	NoNode   time.Duration // a call that fits no node fails after this time (60 s)
 	CopyFrom time.Duration // a call that has run for less is never copied (2 s)
 	Quantum  time.Duration // a slot stays with a session for this long while others wait (1 s)
+	Turn     time.Duration // the same if it found a worker, so that none was started for it (a tenth of Quantum)
 	Hold     time.Duration // within the quantum, a free slot is reserved for its session's next call for this long (100 ms)
 	Attempts int           // failures on nodes after which the call fails (4)
 	Alike    int           // nodes with the same exit status after which the call fails (2)

@@ -14,6 +14,7 @@ import (
 // fewer slots.
 type seat struct {
 	session *session
+	started bool      // the session found no worker when its quantum began
 	since   time.Time // when the session's quantum began
 	left    time.Time // when its last lease ended
 	lease   *lease    // the running lease; nil: free
@@ -39,7 +40,11 @@ func (s *Scheduler) setSeat(t *seat, l *lease) {
 		n.idle[key]--
 	}
 	s.clearFresh(t)
+	if t.session != nil && t.lease == nil { // others could not use it meanwhile
+		t.session.served += min(s.now.Sub(t.left), s.cfg.Hold)
+	}
 	if t.session != ss || l.turn && s.quantumOver(t) {
+		t.started = !l.found
 		t.session, t.since = ss, s.now
 	}
 	t.lease, l.seat = l, t
@@ -136,7 +141,17 @@ func (s *Scheduler) quantumOver(t *seat) bool {
 	if ss.isOutranked() {
 		return true
 	}
-	return s.now.Sub(t.since) >= s.cfg.Quantum && (ss.leastWaiting() < ss.slots()+extra || s.mustYield(ss.user, extra))
+	return s.now.Sub(t.since) >= s.cfg.Turn &&
+		(ss.leastWaiting() < ss.slots()+extra && s.turnOver(t, ss.user) || s.mustYield(t, extra))
+}
+
+// turnOver reports whether a seat has been its session's for long enough if a session of u comes
+// next. The quantum pays for the start of a worker. A session that found a worker gets a shorter
+// turn, which makes the shares even sooner, unless the next session of the same user was served
+// for longer.
+func (s *Scheduler) turnOver(t *seat, u *user) bool {
+	had, ss := s.now.Sub(t.since), t.session
+	return had >= s.cfg.Quantum || had >= s.cfg.Turn && !t.started && (ss.user != u || u.next.served <= ss.served)
 }
 
 // isReserved reports whether a free seat is reserved for its session, so that other
@@ -158,18 +173,27 @@ func (s *Scheduler) noteWant(ss *session) {
 	if ss.queue.len() > 0 || ss.runs > 0 {
 		return
 	}
-	// An idle session earns no claim on the time that others used meanwhile.
+	// An idle session earns no claim on the time that others used meanwhile. One that waits for
+	// each result is not idle.
 	least, any := time.Duration(0), false
 	for _, o := range s.sessions {
 		if o != ss && (o.queue.len() > 0 || o.runs > 0) && (!any || o.served < least) {
 			least, any = o.served, true
 		}
 	}
-	ss.served = max(ss.served, least)
+	if !s.endedLately(ss) {
+		ss.served = max(ss.served, least)
+	}
 	if !ss.done.IsZero() {
 		away := min(s.now.Sub(ss.done), 4*s.cfg.Hold)
 		ss.think += (away - ss.think) / 4
 	}
+}
+
+// endedLately reports whether a call of the session ended so lately that its seat would be
+// reserved for the next.
+func (s *Scheduler) endedLately(ss *session) bool {
+	return !ss.done.IsZero() && s.now.Sub(ss.done) < s.cfg.Hold
 }
 
 // grantSeated grants free seats to the sessions that own them. A session whose calls do

@@ -77,7 +77,7 @@ type session struct {
 	runs   int           // leases that run
 	fresh  int           // seats that it left within Config.Hold
 	gain   int           // seats of others that it will get, less its seats that others will get
-	served time.Duration // duration of its ended leases, raised by noteWant after idle time
+	served time.Duration // time of its ended leases and of seats reserved for it, raised after idle time
 	done   time.Time     // end of its last call
 	think  time.Duration // smoothed time from there to its next call
 	closed bool
@@ -125,6 +125,7 @@ type lease struct {
 	seat    *seat
 	from    *session // if ahead: the session that will lose its seat to this lease
 	turn    bool     // it may begin a new quantum
+	found   bool     // when it was granted, a worker was idle for it
 	granted time.Time
 	started time.Time // when it was granted or, if it was ahead, when it got its slot
 	seen    time.Time // when a beat last listed it
@@ -149,6 +150,7 @@ func New(cfg Config) *Scheduler {
 	span(&cfg.NoNode, 60*time.Second)
 	span(&cfg.CopyFrom, 2*time.Second)
 	span(&cfg.Quantum, time.Second)
+	span(&cfg.Turn, cfg.Quantum/10)
 	span(&cfg.Hold, 100*time.Millisecond)
 	count(&cfg.Attempts, 4)
 	count(&cfg.Alike, 2)

@@ -24,10 +24,12 @@ type user struct {
 	used time.Duration // slot time until at, divided by the weight
 	at   time.Time
 
+	served time.Duration // the longest of its sessions that wait or run
+
 	// Of its sessions with waiting calls, as countWaiting found them.
 	waiting bool
-	top     int // the greatest priority
-	least   int // the smallest number of slots of one with that priority
+	top     int      // the greatest priority
+	next    *session // of those with that priority, the one that byShare lists first
 }
 
 // userOf returns a user, who may be new.
@@ -96,7 +98,7 @@ func (ss *session) isOutranked() bool { return ss.user.waiting && ss.user.top > 
 // priority, as countWaiting found it, or MaxInt.
 func (ss *session) leastWaiting() int {
 	if ss.user.waiting && ss.user.top == ss.rank {
-		return ss.user.least
+		return ss.user.next.slots()
 	}
 	return math.MaxInt
 }
@@ -104,24 +106,27 @@ func (ss *session) leastWaiting() int {
 // anyWaits reports whether a slot would help any session.
 func (s *Scheduler) anyWaits() bool { return slices.ContainsFunc(s.sessions, (*session).waits) }
 
-// creditQuanta bounds the time that a user whose calls could not run may catch up later, in
-// quanta of all slots.
+// creditQuanta bounds the time that a user or a session whose calls could not run may catch up
+// later, in quanta of all slots or of one.
 const creditQuanta = 10
 
 // countWaiting finds for each user what waits.
 func (s *Scheduler) countWaiting() {
 	for _, u := range s.users {
-		u.waiting, u.top, u.least = false, 0, math.MaxInt
+		u.waiting, u.next, u.served = false, nil, 0
 	}
 	for _, ss := range s.sessions {
-		u := ss.user
-		if !ss.waits() || u.waiting && u.top > ss.rank {
-			continue
+		if ss.queue.len() > 0 || ss.runs > 0 {
+			ss.user.served = max(ss.user.served, ss.served)
 		}
-		if !u.waiting || u.top < ss.rank {
-			u.waiting, u.top, u.least = true, ss.rank, math.MaxInt
+	}
+	for _, ss := range s.sessions {
+		if ss.waits() {
+			ss.served = max(ss.served, ss.user.served-creditQuanta*s.cfg.Quantum)
 		}
-		u.least = min(u.least, ss.slots())
+		if u := ss.user; ss.waits() && (!u.waiting || ss.compare(u.next) < 0) {
+			u.waiting, u.top, u.next = true, ss.rank, ss
+		}
 	}
 	if len(s.users) < 2 {
 		return
@@ -145,14 +150,15 @@ func (s *Scheduler) countWaiting() {
 
 // noteUser is called before a call of the user is queued. A user whose calls did not wait
 // earned no claim on the time that others used meanwhile, but for one quantum while it uses
-// slots.
+// slots or was not away for longer than a seat is reserved.
 func (s *Scheduler) noteUser(u *user) {
-	least, any := time.Duration(0), false
+	least, any, here := time.Duration(0), false, u.runs > 0
 	for _, ss := range s.sessions {
 		o := ss.user
 		if o == u && ss.queue.len() > 0 {
 			return
 		}
+		here = here || o == u && s.endedLately(ss)
 		if o != u && o.most == 0 && (ss.queue.len() > 0 || ss.runs > 0) {
 			if used := o.usedBy(s.now); !any || used < least {
 				least, any = used, true
@@ -162,7 +168,7 @@ func (s *Scheduler) noteUser(u *user) {
 	if !any {
 		return
 	}
-	if u.runs > 0 {
+	if here {
 		least -= s.cfg.Quantum / time.Duration(u.weight)
 	}
 	u.used, u.at = max(u.usedBy(s.now), least), s.now
@@ -171,9 +177,10 @@ func (s *Scheduler) noteUser(u *user) {
 // mustYield reports whether a seat of u, whose quantum is over, is due to a waiting user: one
 // that would not have a greater part than u has now, or that is a quantum behind. extra is
 // what u's number of slots lacks.
-func (s *Scheduler) mustYield(u *user, extra int) bool {
+func (s *Scheduler) mustYield(t *seat, extra int) bool {
+	u := t.session.user
 	for _, o := range s.users {
-		if o == u || !o.waiting {
+		if o == u || !o.waiting || !s.turnOver(t, o) {
 			continue
 		}
 		behind := u.usedBy(s.now) - o.usedBy(s.now)
