@@ -166,6 +166,14 @@ struct wish {
 	u32 bits;
 };
 
+static int same_bits(const u8 *a, const u8 *b, u32 bits)
+{
+	u8 mask = (u8)(0xff00 >> bits % 8);
+
+	return !memcmp(a, b, bits / 8) &&
+	       (bits % 8 == 0 || !((a[bits / 8] ^ b[bits / 8]) & mask));
+}
+
 static int parse_wish(struct wish *wish, const char *text)
 {
 	char host[INET6_ADDRSTRLEN];
@@ -190,6 +198,8 @@ static int parse_wish(struct wish *wish, const char *text)
 		return 0;
 	}
 	wish->bits = wish->length * 8;
+	if (!slash && same_bits(wish->bytes, (u8[16]){0}, wish->bits))
+		wish->bits = 0; /* any address of the family */
 	if (slash) {
 		char *end;
 		unsigned long bits = strtoul(slash + 1, &end, 10);
@@ -199,14 +209,6 @@ static int parse_wish(struct wish *wish, const char *text)
 		wish->bits = (u32)bits;
 	}
 	return 0;
-}
-
-static int same_bits(const u8 *a, const u8 *b, u32 bits)
-{
-	u8 mask = (u8)(0xff00 >> bits % 8);
-
-	return !memcmp(a, b, bits / 8) &&
-	       (bits % 8 == 0 || !((a[bits / 8] ^ b[bits / 8]) & mask));
 }
 
 static int link_local(const struct view *v)
@@ -223,9 +225,9 @@ static int rank_interface(const struct wish *wish, const struct ifaddrs *i,
 {
 	if (!(i->ifa_flags & IFF_UP) || (link_local(v) && v->length == 16))
 		return 0;
-	if (wish->length)
-		return wish->length == v->length &&
-		       same_bits(wish->bytes, v->bytes, wish->bits);
+	if (wish->length && (wish->length != v->length ||
+			     !same_bits(wish->bytes, v->bytes, wish->bits)))
+		return 0;
 	if (wish->interface && strcmp(wish->interface, i->ifa_name))
 		return 0;
 	return 1 + (v->length == 4) +
@@ -240,8 +242,11 @@ static int pick_address(struct o2g_address *out, const struct wish *wish)
 
 	if (getifaddrs(&all))
 		return o2g_error_set(-errno,
-				     "can't list this host's addresses: %s",
-				     strerror(errno));
+				     "can't list this host's addresses: %s%s",
+				     strerror(errno),
+				     errno == EMFILE || errno == ENFILE
+					     ? "; raise `ulimit -n`"
+					     : "");
 	for (i = all; i; i = i->ifa_next) {
 		struct o2g_address a = {0};
 		struct view v;
@@ -261,6 +266,15 @@ static int pick_address(struct o2g_address *out, const struct wish *wish)
 	}
 	freeifaddrs(all);
 	return best ? 0 : -EADDRNOTAVAIL;
+}
+
+int o2g_address_everywhere(const char *interface)
+{
+	struct wish wish;
+
+	return !strcmp(interface, "*") ||
+	       (!parse_wish(&wish, interface) && wish.length && !wish.bits &&
+		!strchr(interface, '/'));
 }
 
 int o2g_address_choose(struct o2g_address *out, const char *interface)

@@ -33,9 +33,13 @@ const char *o2g_address_text(char out[O2G_ADDRESS_TEXT],
 			     const struct o2g_address *address);
 /* Chooses the address to listen on. `interface`: an interface's name, an
  * address, a network as "address/bits" that contains one of this host's
- * addresses, or 0 or "*" for the first address that other hosts can reach.
- * -EADDRNOTAVAIL with o2g_error(). */
+ * addresses, or 0 or "*" for the first address that other hosts can reach;
+ * "0.0.0.0" or "::": the first one of this family. -EADDRNOTAVAIL with
+ * o2g_error(). */
 int o2g_address_choose(struct o2g_address *out, const char *interface);
+/* Whether the endpoint listens on every address, of the family of the one that
+ * is chosen. */
+int o2g_address_everywhere(const char *interface);
 void o2g_address_set_port(struct o2g_address *address, u16 port);
 /* Changes it to the wildcard address of its family, with the same port. */
 void o2g_address_set_any(struct o2g_address *address);

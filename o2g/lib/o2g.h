@@ -32,7 +32,8 @@ struct o2g; /* an endpoint */
 struct o2g_options {	       /* zero means the default; see libo2g(3) */
 	size_t size;	       /* sizeof(struct o2g_options) */
 	const char *interface; /* name or address to listen on; $SKEP_O2G_IFACE;
-				  "*": on every address */
+				  "*": on every address; "0.0.0.0" or "::":
+				  on every one of this family */
 	const char *ports;     /* "FIRST-LAST" to listen on; $SKEP_O2G_PORTS */
 	const char *secret;    /* 64 hexadecimal digits; $SKEP_O2G_SECRET */
 	uint32_t credit; /* bytes that each peer may send without a grant */

@@ -299,7 +299,7 @@ static int listen_at(struct o2g *o2g, struct o2g_address *address)
 {
 	const struct o2g_settings *s = &o2g->settings;
 	char text[O2G_ADDRESS_TEXT];
-	const int anywhere = !strcmp(s->interface, "*");
+	const int anywhere = o2g_address_everywhere(s->interface);
 	struct o2g_address bound = *address;
 	int r, fd;
 

@@ -267,7 +267,7 @@ static int own_location(const struct o2g *o2g, const struct o2g_name *name)
 	if (same_location(own, &name->location))
 		return 1;
 	return own->port == name->location.port &&
-	       !strcmp(o2g->settings.interface, "*") &&
+	       o2g_address_everywhere(o2g->settings.interface) &&
 	       o2g_address_of_name(&address, name) == 0 &&
 	       o2g_address_local(&address);
 }

@@ -228,10 +228,8 @@ static int choose_place(const struct fi_info *info, struct prov_listen *place,
 		return -FI_EINVAL;
 	if (*place->ports)
 		options->ports = place->ports;
-	if (!place->any)
+	if (!place->any || (!options->interface && !(wanted && *wanted)))
 		options->interface = place->host;
-	else if (!options->interface && !(wanted && *wanted))
-		options->interface = "*";
 	return 0;
 }
 

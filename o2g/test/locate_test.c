@@ -173,6 +173,12 @@ static void test_itself(void)
 	tap_ok(located_at(all, all, "127.0.0.7") == bed_peer(all, all),
 	       "so is every address of one that listens on all");
 	close_all(a, all);
+	a = bed_open();
+	all = open_at("0.0.0.0", NULL);
+	tap_ok(located_at(all, all, "127.0.0.7") == bed_peer(all, all),
+	       "and of one that listens on all of a family");
+	TAP(sender_of(a, located_at(a, all, "127.0.0.9"), all) == O2G_ANY);
+	close_all(a, all);
 }
 
 /* An endpoint that listens on every address has one name. */

@@ -115,6 +115,56 @@ static void test_name(void)
 	CHECK(get_info(NULL, NULL, 0, hints, &info) == -FI_ENODATA && !info);
 }
 
+/* This host and port 9 as the source or the destination. */
+static struct fi_info *address_hint(bool source, const char *host)
+{
+	struct sockaddr_in *in = calloc(1, sizeof(*in));
+	struct fi_info *hints = hints_alloc();
+
+	in->sin_family = AF_INET;
+	in->sin_port = htons(9);
+	inet_pton(AF_INET, host, &in->sin_addr);
+	if (source) {
+		hints->src_addr = in;
+		hints->src_addrlen = sizeof(*in);
+	} else {
+		hints->dest_addr = in;
+		hints->dest_addrlen = sizeof(*in);
+	}
+	return hints;
+}
+
+/* What is an argument and a hint too is taken from the argument; the other of
+ * source and destination from the hint, if it is of the same family. */
+static void test_both(void)
+{
+	struct fi_info *info = NULL, *hints;
+
+	CHECK(!get_info("127.0.0.1", "7471", 0,
+			address_hint(false, "127.0.0.2"), &info));
+	CHECK(info && is_address(info->dest_addr, info->dest_addrlen,
+				 "127.0.0.1", 7471));
+	fi_freeinfo(info);
+	info = NULL;
+	CHECK(!get_info("127.0.0.1", "7471", 0, address_hint(true, "127.0.0.2"),
+			&info));
+	CHECK(info &&
+	      is_address(info->src_addr, info->src_addrlen, "127.0.0.2", 9));
+	fi_freeinfo(info);
+	info = NULL;
+	CHECK(get_info("::1", "7471", 0, address_hint(true, "127.0.0.2"),
+		       &info) == -FI_ENODATA);
+	hints = address_hint(false, "127.0.0.2");
+	hints->addr_format = FI_SOCKADDR_IN6;
+	CHECK(get_info(NULL, NULL, 0, hints, &info) == -FI_ENODATA);
+	CHECK(!get_info("localhost", "7471", 0, hints_alloc(), &info));
+	fi_freeinfo(info);
+	info = NULL;
+	CHECK(get_info("localhost", "7471", FI_NUMERICHOST, hints_alloc(),
+		       &info) == -FI_ENODATA);
+	CHECK(!info);
+}
+
 static void test_refused(void)
 {
 	struct fi_info *info = NULL, *hints = format_hint(FI_SOCKADDR_IN6);
@@ -199,6 +249,26 @@ static void test_meeting(const char *listens, const char *dials)
 	half_open(&client, dials, port, 0);
 	exchange_names(&client, &server);
 	pair_close(&client);
+	pair_close(&server);
+}
+
+/* An endpoint for any address of this computer names one that others reach. */
+static void test_anywhere(void)
+{
+	struct fi_info *info = NULL;
+	struct sockaddr_in6 name = {0};
+	size_t length = sizeof(name);
+	struct pair server;
+
+	if (get_info("::", "0", FI_SOURCE, hints_alloc(), &info)) {
+		printf("# no IPv6 here\n");
+		return;
+	}
+	fi_freeinfo(info);
+	half_open(&server, "::", "0", FI_SOURCE);
+	CHECK(!fi_getname(&server.a.ep->fid, &name, &length));
+	CHECK(length == sizeof(name) && name.sin6_family == AF_INET6);
+	CHECK(!IN6_IS_ADDR_UNSPECIFIED(&name.sin6_addr) && name.sin6_port);
 	pair_close(&server);
 }
 
@@ -288,8 +358,10 @@ void test_located(void)
 	test_again();
 	test_name();
 	test_refused();
+	test_both();
 	test_meeting("127.0.0.1", "127.0.0.1");
 	test_meeting(NULL, "127.0.0.1");
+	test_anywhere();
 	test_taken();
 	test_services();
 	test_text("127.0.0.1", "fi_sockaddr_in://127.0.0.1:9228");
