@@ -70,6 +70,7 @@ func TestProbe(t *testing.T) {
 		{"wheel", "mpiexec", hydra + "--with-device=ch4:ucx,ofi", "", MPICH, "5.0.2", true},
 		{"debian", "mpiexec.mpich", hydra + "'--with-device=ch4:ucx' 'FFLAGS=-O2'", "", MPICH, "5.0.2", false},
 		{"default device", "mpiexec", hydra + "'--prefix=/opt'", "", MPICH, "5.0.2", true},
+		{"any netmod", "mpiexec", hydra + "--with-device=ch4", "", MPICH, "5.0.2", true},
 		{"ch3", "mpiexec", hydra + "--with-device=ch3:nemesis", "", MPICH, "5.0.2", false},
 		{"mvapich 4", "mpiexec", "HYDRA build details:\n    Version:     4.0\n    Configure options:    '--with-device=ch4:ofi'", "", MPICH, "4.0", true},
 		{"mvapich 2", "mpiexec", "HYDRA build details:\n    Version:     2.3.7\n    Configure options:    '--with-device=ch3:mrail'", "", MPICH, "2.3.7", false},

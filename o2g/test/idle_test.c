@@ -219,6 +219,34 @@ static void test_no_descriptors(void)
 	TAP(o2g_close(a, BED_WAIT) == 0 && o2g_close(b, BED_WAIT) == 0);
 }
 
+/* With no descriptor left, with one, and so on until there are enough: each
+ * refusal names the limit. */
+static void too_few(void)
+{
+	struct o2g_options o = bed_options();
+	struct rlimit limit;
+	static int taken[1024];
+	int n, r, refusals = 0, named = 0;
+	struct o2g *o2g;
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	n = take_all(taken, 1024, 0);
+	while ((r = o2g_open(&o2g, &o)) && n > 0) {
+		refusals++;
+		named += r == -EMFILE && strstr(o2g_error(), "`ulimit -n`");
+		if (named < refusals)
+			printf("# %s\n", o2g_error());
+		close(taken[--n]);
+	}
+	while (n > 0)
+		close(taken[--n]);
+	setrlimit(RLIMIT_NOFILE, &limit);
+	tap_ok(r == 0 && named == refusals && refusals > 3,
+	       "an endpoint that lacks descriptors says what to raise (%d)",
+	       refusals);
+	TAP(r || o2g_close(o2g, 0) == 0);
+}
+
 static int count_entries(const char *path)
 {
 	DIR *dir = opendir(path);
@@ -305,5 +333,6 @@ int main(void)
 	without_input();
 	test_visited();
 	test_no_descriptors();
+	too_few();
 	return tap_done();
 }

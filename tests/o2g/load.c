@@ -24,6 +24,7 @@ static long naps; /* of the program's thread */
 /* Atomic: of the engines' threads, parked and in the program's place; wake-ups
  * of them. */
 static long checks, serves, nudges;
+static long hasty; /* atomic: checks that wait less than a millisecond */
 
 /* The linker leads the library's calls here. */
 int __real_ppoll(struct pollfd *file, nfds_t n, const struct timespec *limit,
@@ -41,6 +42,8 @@ int __wrap_ppoll(struct pollfd *file, nfds_t n, const struct timespec *limit,
 	else
 		__atomic_add_fetch(n == 1 ? &checks : &serves, 1,
 				   __ATOMIC_RELAXED);
+	if (n == 1 && limit && !limit->tv_sec && limit->tv_nsec < 1000000)
+		__atomic_add_fetch(&hasty, 1, __ATOMIC_RELAXED);
 	return __real_ppoll(file, n, limit, mask);
 }
 
@@ -152,8 +155,14 @@ int main(void)
 	/* Each takeover begins with a check that found the program away. */
 	tap_ok(served <= 4 * looked + 100,
 	       "the threads serve only while the program is away");
+	tap_ok(!__atomic_load_n(&hasty, __ATOMIC_RELAXED),
+	       "a check is a millisecond after the last one, or more");
 	tap_ok(woken <= 2 * looked + 100,
 	       "the program wakes them only to take its place back");
+	looked = __atomic_load_n(&checks, __ATOMIC_RELAXED);
+	tap_ok(o2g_wait(a, &(struct o2g_event){0}, 1, 1000) == 0 &&
+		       __atomic_load_n(&checks, __ATOMIC_RELAXED) - looked < 40,
+	       "while the program sleeps for long, its thread does not check");
 	o2g_close(a, 0);
 	o2g_close(b, 0);
 	return tap_done();

@@ -232,6 +232,23 @@ static void move_bytes(int who, u64 most)
 	TRUE(bed_read(&p.end[!who], most) >= 0);
 }
 
+/* Its reply has not been planned, or not been written. */
+static void removed_after(int planned)
+{
+	open_rights(BOTH);
+	operand[0] = 1;
+	submit_atomic(FETCH(SUM, U64), 0, 8 * ELEMENTS, 1);
+	move_bytes(0, 10000);
+	if (planned)
+		bed_write(&p.end[1], 100);
+	TRUE(o2g_region_remove(p.bed[1].core, KEY) == 0);
+	TRUE(pair_run(&p) == 0);
+	check(pair_took(&p, 0, 1, 0) && window[1] == 1001 &&
+		      all_are(result, 1000, 1),
+	      "the result of an atomic access outlives the region");
+	close_quiet();
+}
+
 /* Removed when the engine has it, when it waits for another one, when its
  * answer waits, and when half of its operands are here. */
 static void test_removal(void)
@@ -249,17 +266,8 @@ static void test_removal(void)
 		      window[1] == 1000,
 	      "an atomic access that waits is not done to a removed region");
 	close_quiet();
-	open_rights(BOTH);
-	operand[0] = 1;
-	submit_atomic(FETCH(SUM, U64), 0, 8 * ELEMENTS, 1);
-	move_bytes(0, 10000);
-	bed_write(&p.end[1], 100);
-	TRUE(o2g_region_remove(p.bed[1].core, KEY) == 0);
-	TRUE(pair_run(&p) == 0);
-	check(pair_took(&p, 0, 1, 0) && window[1] == 1001 &&
-		      all_are(result, 1000, 1),
-	      "the result of an atomic access outlives the region");
-	close_quiet();
+	removed_after(0);
+	removed_after(1);
 	open_rights(BOTH);
 	operand[0] = 1;
 	submit_atomic(FETCH(SUM, U64), 0, 8 * ELEMENTS, 1);

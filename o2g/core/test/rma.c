@@ -197,6 +197,11 @@ static void test_names(void)
 							 .address = 9,
 							 .length = ~0ull}) ==
 	     -LINUX_EINVAL);
+	TRUE(o2g_region_add(p.bed[1].core,
+			    &(struct o2g_region_options){.key = KEY + 1,
+							 .first = 9,
+							 .length = ~0ull}) ==
+	     -LINUX_EINVAL);
 	TRUE(pair_close(&p));
 }
 

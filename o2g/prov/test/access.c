@@ -81,6 +81,15 @@ static bool access_fails(struct pair *p, uint64_t place, uint64_t key,
 	       e.flags == (FI_RMA | FI_WRITE);
 }
 
+static bool read_fails(struct pair *p, uint64_t key, int error)
+{
+	struct fi_cq_err_entry e;
+
+	CHECK(!fi_read(p->a.ep, mine, 10, NULL, p->a.other, 0, key, NULL));
+	return next_error(p, &p->a, &e) == 1 && e.err == error &&
+	       e.flags == (FI_RMA | FI_READ);
+}
+
 static void test_keys(void)
 {
 	struct setup setup = {.caps = CAPS};
@@ -96,8 +105,10 @@ static void test_keys(void)
 	CHECK(!fi_close(&mr->fid));
 	mr = register_window(&p, FI_REMOTE_WRITE, KEY);
 	CHECK(access_fails(&p, LONG - 9, KEY, ERANGE));
+	CHECK(read_fails(&p, KEY, FI_EACCES));
 	CHECK(!fi_close(&mr->fid));
 	CHECK(access_fails(&p, 0, KEY, FI_EKEYREJECTED));
+	CHECK(read_fails(&p, KEY, FI_EKEYREJECTED));
 	CHECK(window[0] == 0xee && window[LONG - 1] == 0xee);
 	pair_close(&p);
 }

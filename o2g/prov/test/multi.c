@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Buffers for many messages. */
+#define _GNU_SOURCE /* RUSAGE_THREAD */
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "pair.h"
 
@@ -95,6 +98,41 @@ static void test_cancelled(struct pair *p)
 	CHECK(error.flags & FI_MULTI_RECV);
 }
 
+static long sleeps_so_far(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_THREAD, &usage);
+	return usage.ru_nvcsw;
+}
+
+/* A program that polls naps while a receive waits. A buffer for many messages
+ * is none that it waits for, and a used up one leaves nothing behind. */
+static void test_naps(void)
+{
+	int64_t deadline = now_ms() + TIMEOUT_MS;
+	struct fi_cq_tagged_entry e;
+	struct pair p;
+	bool bad = false;
+	char in = 0;
+	long before;
+
+	CHECK(!setenv("FI_O2G_NAP_US", "2000", 1)); /* else nobody naps */
+	pair_open(&p, NULL);
+	CHECK(!post_multi(&p, 1, 0));
+	CHECK(!fi_inject(p.a.ep, "m", 1, p.a.other));
+	CHECK(next_entry(&p, &p.b, &e) == 1 && e.flags & FI_MULTI_RECV);
+	CHECK(!fi_trecv(p.b.ep, &in, 1, NULL, p.b.other, 1, 0, &in));
+	before = sleeps_so_far();
+	while (sleeps_so_far() - before < 100 && now_ms() < deadline)
+		bad |= fi_cq_read(p.b.cq, &e, 1) != -FI_EAGAIN;
+	CHECK(!bad && sleeps_so_far() - before >= 100);
+	CHECK(!fi_tinject(p.a.ep, "p", 1, p.a.other, 1));
+	CHECK(next_entry(&p, &p.b, &e) == 1 && in == 'p');
+	pair_close(&p);
+	CHECK(!unsetenv("FI_O2G_NAP_US"));
+}
+
 void test_multi(void)
 {
 	struct pair p;
@@ -106,4 +144,5 @@ void test_multi(void)
 	CHECK(post_multi(&p, 0, 0) == -FI_EINVAL);
 	CHECK(post_multi(&p, 100, FI_PEEK) == -FI_EINVAL);
 	pair_close(&p);
+	test_naps();
 }
