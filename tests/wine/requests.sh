@@ -53,5 +53,7 @@ costs "open and close: as many requests as Windows' own calls" open 300 3
 costs "stat: as many requests as opening, asking and closing" stat 300 3
 costs "fstat of an open file: no request" fstat 300 0
 costs "clocks: no request" clock 3000 0
+costs "poll of a pipe's writer: requests when it begins and ends" writer 4 4
+costs "poll of a full eventfd: no request" full 4 0
 echo "1..$n"
 exit "$failed"

@@ -198,6 +198,7 @@ static void *test_view(HANDLE h, DWORD how, DWORD high, DWORD low, SIZE_T len)
 #define MapViewOfFile test_view
 #include "bee/host/windows/counter.c"
 #include "bee/host/windows/pipe.c"
+#include "bee/host/windows/pipewatch.c"
 #define ReadFile test_read
 #include "bee/host/windows/stream.c"
 #undef CreateEventW
@@ -260,7 +261,9 @@ static int run_pair(int fail)
 	return made;
 }
 
-/* The same for a socket pair that bee makes. */
+static int unwatched; /* writers that would have to look again and again */
+
+/* The same for a socket pair that bee makes, and a poll of its output. */
 static int run_ends(int fail)
 {
 	s32 number[2];
@@ -269,8 +272,9 @@ static int run_ends(int fail)
 	step = 0;
 	refused = fail;
 	made = !bee_stream_pipe(number, 1);
-	refused = 0;
 	if (made) {
+		(void)bee_stream_poll(ends[0].out, 0);
+		unwatched += bee_stream_unwatched(ends[0].out);
 		bee_file_close(number[0]);
 		bee_file_close(number[1]);
 	}
@@ -278,7 +282,8 @@ static int run_ends(int fail)
 		printf("# ends: step %d refused: %ld handles, %ld blocks "
 		       "left\n",
 		       fail, opened, taken);
-	return made;
+	refused = 0;
+	return made && step < fail;
 }
 
 /* The same for an eventfd, which also waits. */
@@ -293,6 +298,8 @@ static int run_counter(int fail)
 	if (number >= 0) {
 		c = ends[number].counter;
 		(void)bee_counter_poll(c, WIN_POLLIN);
+		c->shared->value = LARGEST;
+		(void)bee_counter_poll(c, WIN_POLLOUT);
 		bee_counter_close(c);
 		bee_handle_free((s32)number);
 	}
@@ -356,11 +363,12 @@ int main(void)
 	tap_ok(steps == 7, "each of %d steps failed once", steps);
 	tap_ok(!left, "a pair that fails half-way leaves nothing open");
 	left = refuse_each(run_ends, &steps);
-	tap_ok(steps == 32, "of a pair of bee's %d steps failed once", steps);
+	tap_ok(steps == 37, "of a pair of bee's %d steps failed once", steps);
 	tap_ok(!left && !ends[0].kind && !ends[1].kind,
 	       "and that leaves nothing open");
+	tap_ok(unwatched == 1, "a writer that cannot be told looks again");
 	left = refuse_each(run_counter, &steps);
-	tap_ok(steps == 6, "of an eventfd's %d steps failed once", steps);
+	tap_ok(steps == 8, "of an eventfd's %d steps failed once", steps);
 	tap_ok(!left && !ends[0].kind, "and that leaves nothing open");
 	return tap_done();
 }

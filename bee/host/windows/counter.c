@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
  * eventfd: a number in a section, which the processes that inherit it change
- * without a lock, because any of them may be killed. An event is set while the
- * number is not 0. Where it is 0, a process that waits for input registers a
- * wait for the event, once, which rings its threads.
+ * without a lock, because any of them may be killed. One event is set while the
+ * number is not 0, and one while there is room for more. A process that waits
+ * registers a wait for the event, once, which rings its threads.
  *
  * Whoever changes the number sets the event afterwards, so a process that is
  * killed in between leaves it wrong: before it waits, each process corrects it,
@@ -19,42 +19,62 @@ struct shared {
 	u32 semaphore;
 };
 
+enum counter_side {
+	SIDE_INPUT,
+	SIDE_ROOM,
+	SIDES,
+};
+
+struct counter_event {
+	HANDLE event, wait;
+	u32 armed; /* atomic: `wait` has not rung yet */
+};
+
 struct win_counter {
 	struct shared *shared;
-	HANDLE section, event, wait;
-	u32 armed; /* atomic: `wait` has not rung yet */
+	HANDLE section;
+	struct counter_event side[SIDES];
 	SRWLOCK lock;
 };
 
-/* Makes the event agree with the number; a later change sets it again. */
-static void correct_event(struct win_counter *c)
+static int side_is_ready(const struct win_counter *c, enum counter_side side)
 {
-	ResetEvent(c->event);
-	if (__atomic_load_n(&c->shared->value, __ATOMIC_SEQ_CST))
-		SetEvent(c->event);
+	u64 now = __atomic_load_n(&c->shared->value, __ATOMIC_SEQ_CST);
+
+	return side == SIDE_INPUT ? now != 0 : now < LARGEST;
+}
+
+/* Makes the event agree with the number; a later change sets it again. */
+static void correct_event(struct win_counter *c, enum counter_side side)
+{
+	ResetEvent(c->side[side].event);
+	if (side_is_ready(c, side))
+		SetEvent(c->side[side].event);
 }
 
 static void CALLBACK ring_threads(void *arg, BOOLEAN late)
 {
-	struct win_counter *c = arg;
+	struct counter_event *e = arg;
 
 	(void)late;
-	__atomic_store_n(&c->armed, 0, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&e->armed, 0, __ATOMIC_SEQ_CST);
 	bee_thread_ring_all();
 }
 
-static void arm_wait(struct win_counter *c)
+static void arm_wait(struct win_counter *c, enum counter_side side)
 {
+	struct counter_event *e = &c->side[side];
+
 	AcquireSRWLockExclusive(&c->lock);
-	if (!__atomic_exchange_n(&c->armed, 1, __ATOMIC_SEQ_CST)) {
-		if (c->wait)
-			UnregisterWaitEx(c->wait, NULL);
-		correct_event(c);
-		if (!RegisterWaitForSingleObject(&c->wait, c->event,
-						 ring_threads, c, INFINITE,
+	if (!__atomic_exchange_n(&e->armed, 1, __ATOMIC_SEQ_CST)) {
+		if (e->wait)
+			UnregisterWaitEx(e->wait, NULL);
+		correct_event(c, side);
+		if (!RegisterWaitForSingleObject(&e->wait, e->event,
+						 ring_threads, e, INFINITE,
 						 WT_EXECUTEONLYONCE)) {
-			c->wait = NULL;
-			c->armed = 0;
+			e->wait = NULL;
+			e->armed = 0;
 		}
 	}
 	ReleaseSRWLockExclusive(&c->lock);
@@ -62,13 +82,16 @@ static void arm_wait(struct win_counter *c)
 
 u32 bee_counter_poll(struct win_counter *c, u32 events)
 {
-	u64 now = __atomic_load_n(&c->shared->value, __ATOMIC_SEQ_CST);
-	u32 e = now < LARGEST ? WIN_POLLOUT | WIN_POLLWRNORM : 0;
+	static const u32 bits[SIDES] = {WIN_POLLIN | WIN_POLLRDNORM,
+					WIN_POLLOUT | WIN_POLLWRNORM};
+	u32 e = 0, i;
 
-	if (now)
-		e |= WIN_POLLIN | WIN_POLLRDNORM;
-	else if (events & (WIN_POLLIN | WIN_POLLRDNORM))
-		arm_wait(c);
+	for (i = 0; i < SIDES; i++) {
+		if (side_is_ready(c, i))
+			e |= bits[i];
+		else if (events & bits[i])
+			arm_wait(c, i);
+	}
 	return e & events;
 }
 
@@ -86,7 +109,9 @@ s64 bee_counter_read(struct win_counter *c, void *buf, u64 len)
 					      now - part, 0, __ATOMIC_SEQ_CST,
 					      __ATOMIC_SEQ_CST));
 	if (now == part)
-		correct_event(c);
+		correct_event(c, SIDE_INPUT);
+	if (now == LARGEST)
+		SetEvent(c->side[SIDE_ROOM].event);
 	memcpy(buf, &part, sizeof(part));
 	return sizeof(part);
 }
@@ -105,26 +130,29 @@ s64 bee_counter_write(struct win_counter *c, const void *buf, u64 len)
 					      now + add, 0, __ATOMIC_SEQ_CST,
 					      __ATOMIC_SEQ_CST));
 	if (add)
-		SetEvent(c->event);
+		SetEvent(c->side[SIDE_INPUT].event);
 	return sizeof(add);
 }
 
-struct win_counter *bee_counter_open(HANDLE section, HANDLE event)
+struct win_counter *bee_counter_open(HANDLE section, HANDLE input, HANDLE room)
 {
 	struct win_counter *c = bee_os_alloc(sizeof(*c));
 
-	if (c && section && event)
+	if (c && section && input && room)
 		c->shared = MapViewOfFile(section, FILE_MAP_WRITE, 0, 0, 0);
 	if (c && c->shared) {
 		c->section = section;
-		c->event = event;
+		c->side[SIDE_INPUT].event = input;
+		c->side[SIDE_ROOM].event = room;
 		InitializeSRWLock(&c->lock);
 		return c;
 	}
 	if (section)
 		CloseHandle(section);
-	if (event)
-		CloseHandle(event);
+	if (input)
+		CloseHandle(input);
+	if (room)
+		CloseHandle(room);
 	if (c)
 		bee_os_free(c, sizeof(*c));
 	return NULL;
@@ -135,7 +163,8 @@ s64 bee_counter_new(u64 value, u32 semaphore)
 	struct win_counter *c = bee_counter_open(
 		CreateFileMappingW(INVALID_HANDLE_VALUE, NULL, PAGE_READWRITE,
 				   0, sizeof(struct shared), NULL),
-		CreateEventW(NULL, TRUE, value != 0, NULL));
+		CreateEventW(NULL, TRUE, value != 0, NULL),
+		CreateEventW(NULL, TRUE, value < LARGEST, NULL));
 	struct win_handle *h;
 	s32 number;
 
@@ -154,16 +183,21 @@ s64 bee_counter_new(u64 value, u32 semaphore)
 
 HANDLE bee_counter_pass(const struct win_counter *c, struct win_passed *to)
 {
-	to->out = (u64)c->event;
+	to->out = (u64)c->side[SIDE_INPUT].event;
+	to->shut[0] = (u64)c->side[SIDE_ROOM].event;
 	return c->section;
 }
 
 void bee_counter_close(struct win_counter *c)
 {
-	if (c->wait)
-		UnregisterWaitEx(c->wait, INVALID_HANDLE_VALUE);
+	u32 i;
+
+	for (i = 0; i < SIDES; i++) {
+		if (c->side[i].wait)
+			UnregisterWaitEx(c->side[i].wait, INVALID_HANDLE_VALUE);
+		CloseHandle(c->side[i].event);
+	}
 	UnmapViewOfFile(c->shared);
 	CloseHandle(c->section);
-	CloseHandle(c->event);
 	bee_os_free(c, sizeof(*c));
 }

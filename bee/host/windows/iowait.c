@@ -15,8 +15,7 @@
 #define SLOTS_ON_STACK 64
 /* WSAPoll reports no refused connections before Windows 10 2004. */
 #define CONNECT_MS 50
-/* Windows tells a writer that nobody reads when it asks; and an eventfd does
- * not ring when there is room again. */
+/* Only if Windows refuses to tell a writer that nobody reads. */
 #define WATCH_MS 50
 /* A process may be killed before it rings for an eventfd that it wrote. */
 #define RING_MS 1000
@@ -115,7 +114,8 @@ static u32 pair_events(struct win_handle *h, u32 events, struct sleep *s)
 		in = WIN_POLLIN | WIN_POLLRDNORM | WIN_POLLRDHUP;
 	if (in & WIN_POLLRDHUP || events & (WIN_POLLOUT | WIN_POLLWRNORM)) {
 		out = bee_stream_poll(h->out, events);
-		look_within(s, WATCH_MS);
+		if (bee_stream_unwatched(h->out))
+			look_within(s, WATCH_MS);
 	}
 	if (out & WIN_POLLERR && in & WIN_POLLRDHUP)
 		e = WIN_POLLHUP;
@@ -127,15 +127,14 @@ static u32 stream_events(struct win_handle *h, u32 events, struct sleep *s)
 {
 	u32 e = bee_stream_poll(h->stream, events);
 
-	if (bee_stream_watched(h->stream))
+	if (bee_stream_unwatched(h->stream))
 		look_within(s, WATCH_MS);
 	return h->out ? e | bee_stream_poll(h->out, events) : e;
 }
 
 static u32 counter_events(struct win_handle *h, u32 events, struct sleep *s)
 {
-	look_within(s, events & (WIN_POLLOUT | WIN_POLLWRNORM) ? WATCH_MS
-							       : RING_MS);
+	look_within(s, RING_MS);
 	return bee_counter_poll(h->counter, events);
 }
 

@@ -487,7 +487,9 @@ static int take_handle(const struct win_passed *from)
 	set_inherited(from->out, 0);
 	set_inherited(from->lock_owner, 0);
 	if (from->kind == WIN_COUNTER) {
-		h->counter = bee_counter_open(handle, (HANDLE)from->out);
+		set_inherited(from->shut[0], 0);
+		h->counter = bee_counter_open(handle, (HANDLE)from->out,
+					      (HANDLE)from->shut[0]);
 		return h->counter ? 0 : ERROR_NOT_ENOUGH_MEMORY;
 	}
 	if (from->kind != WIN_STREAM) {

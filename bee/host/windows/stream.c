@@ -19,8 +19,8 @@
  * stream->lock guards everything in a stream; `list_lock` guards the list of
  * all streams and comes first.
  */
+#include "pipewatch.h"
 #include "spawn.h"
-#include "win.h"
 #include "abi/include/name.h"
 
 #define BUFFER WIN_STREAM_BUFFER
@@ -38,7 +38,8 @@ struct win_stream {
 	/* Of socket pairs: set when a process has shut down the reader or the
 	 * writer, for all processes. Both ends have both. */
 	HANDLE shut_event[2];
-	HANDLE wait; /* for one of them */
+	HANDLE wait[2];		 /* for them */
+	struct pipe_watch watch; /* of output that is own: for readers */
 	SRWLOCK lock;
 	CONDITION_VARIABLE work;    /* the helper waits for this */
 	CONDITION_VARIABLE drained; /* `used` became 0, or an error occurred */
@@ -68,6 +69,7 @@ static void handle_close(HANDLE h)
 static void destroy_stream(struct win_stream *s)
 {
 	struct win_stream **p;
+	u32 i;
 
 	AcquireSRWLockExclusive(&list_lock);
 	for (p = &streams; *p; p = &(*p)->next)
@@ -76,10 +78,13 @@ static void destroy_stream(struct win_stream *s)
 			break;
 		}
 	ReleaseSRWLockExclusive(&list_lock);
-	if (s->wait)
-		UnregisterWaitEx(s->wait, INVALID_HANDLE_VALUE);
-	handle_close(s->shut_event[0]);
-	handle_close(s->shut_event[1]);
+	for (i = 0; i < 2; i++) {
+		if (s->wait[i])
+			UnregisterWaitEx(s->wait[i], INVALID_HANDLE_VALUE);
+		handle_close(s->shut_event[i]);
+	}
+	pipewatch_stop(&s->watch, s->h);
+	pipewatch_exit(&s->watch);
 	handle_close(s->h);
 	CloseHandle(s->thread);
 	handle_close(s->event);
@@ -200,6 +205,7 @@ static void handle_leave(struct win_stream *s)
 	if (!h)
 		return;
 	s->h = NULL;
+	pipewatch_stop(&s->watch, h);
 	ReleaseSRWLockExclusive(&s->lock);
 	bee_spawn_lock();
 	CloseHandle(h);
@@ -498,6 +504,8 @@ u32 bee_stream_poll(struct win_stream *s, u32 events)
 			now = WIN_POLLERR | WIN_POLLOUT | WIN_POLLWRNORM;
 		else if (BUFFER - s->used >= ATOMIC)
 			now = WIN_POLLOUT | WIN_POLLWRNORM;
+		if (s->own && s->h && !(now & (events | WIN_POLLERR)))
+			pipewatch_arm(&s->watch, s->h);
 	} else {
 		if (s->own && own_peek(s, 0))
 			now = WIN_POLLIN | WIN_POLLRDNORM;
@@ -515,9 +523,9 @@ u32 bee_stream_poll(struct win_stream *s, u32 events)
 	return now & (events | WIN_POLLERR | WIN_POLLHUP);
 }
 
-int bee_stream_watched(const struct win_stream *s)
+int bee_stream_unwatched(const struct win_stream *s)
 {
-	return s->own && s->output;
+	return s->own && s->output && !pipewatch_armed(&s->watch);
 }
 
 s64 bee_stream_available(struct win_stream *s)
@@ -685,6 +693,23 @@ static void CALLBACK shut_elsewhere(void *arg, BOOLEAN late)
 	shut_here(arg);
 }
 
+/* The reader of this output was shut down. */
+static void CALLBACK reader_shut(void *arg, BOOLEAN late)
+{
+	(void)arg;
+	(void)late;
+	bee_thread_ring_all();
+}
+
+static int wait_shut(struct win_stream *s, int writer,
+		     WAITORTIMERCALLBACK callback)
+{
+	return !s->shut_event[writer] ||
+	       RegisterWaitForSingleObject(&s->wait[writer],
+					   s->shut_event[writer], callback, s,
+					   INFINITE, WT_EXECUTEONLYONCE);
+}
+
 void bee_stream_shut(struct win_stream *s)
 {
 	if (s->shut_event[s->output])
@@ -716,9 +741,9 @@ struct win_stream *bee_stream_own(HANDLE h, int output, const HANDLE shut[2])
 	if (!h)
 		shut_here(s);
 	if (!event || (!output && !read) ||
-	    (shut[output] && !RegisterWaitForSingleObject(
-				     &s->wait, shut[output], shut_elsewhere, s,
-				     INFINITE, WT_EXECUTEONLYONCE))) {
+	    (output && pipewatch_init(&s->watch)) ||
+	    !wait_shut(s, output, shut_elsewhere) ||
+	    (output && !wait_shut(s, 0, reader_shut))) {
 		bee_stream_close(s);
 		return NULL;
 	}

@@ -243,8 +243,9 @@ s64 bee_stream_peek(struct win_stream *s, void *buf, u64 len);
 s64 bee_stream_write(struct win_stream *s, const void *buf, u64 len);
 /* WIN_POLLRDHUP of a socket pair's input: it was shut down at either end. */
 u32 bee_stream_poll(struct win_stream *s, u32 events);
-/* No thread is rung when the last reader of this output leaves: look again. */
-int bee_stream_watched(const struct win_stream *s);
+/* No thread is rung when the last reader of this output leaves, because
+ * Windows refused what this needs: look again. */
+int bee_stream_unwatched(const struct win_stream *s);
 s64 bee_stream_available(struct win_stream *s);
 s64 bee_stream_winsize(struct win_stream *s);
 int bee_stream_console(const struct win_stream *s);
@@ -276,14 +277,13 @@ s64 bee_stream_sock(struct win_handle *h, struct abi_sock_op *op);
 /* Counters: counter.c ------------------------------------------------------ */
 
 s64 bee_counter_new(u64 value, u32 semaphore); /* host->counter */
-/* A counter that another process passed. Takes ownership of both handles. NULL:
+/* A counter that another process passed. Takes ownership of all handles. NULL:
  * no memory. */
-struct win_counter *bee_counter_open(HANDLE section, HANDLE event);
+struct win_counter *bee_counter_open(HANDLE section, HANDLE input, HANDLE room);
 s64 bee_counter_read(struct win_counter *c, void *buf, u64 len);
 s64 bee_counter_write(struct win_counter *c, const void *buf, u64 len);
-/* Threads are rung for input only. */
 u32 bee_counter_poll(struct win_counter *c, u32 events);
-/* The section; `to` gets the event. */
+/* The section; `to` gets the events. */
 HANDLE bee_counter_pass(const struct win_counter *c, struct win_passed *to);
 void bee_counter_close(struct win_counter *c);
 

@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Makes one kind of call N times between two marks, which are calls that name
- * the files `first` and `last`. usage: costs open|stat|fstat|clock N
+ * the files `first` and `last`. usage: costs open|stat|fstat|clock|writer|full
+ * N
  */
 #include <fcntl.h>
+#include <poll.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-static int file;
+static int file, ends[2], counter;
 
 static int call_open(void)
 {
@@ -42,13 +47,44 @@ static int call_clock(void)
 	       clock_gettime(CLOCK_REALTIME, &t);
 }
 
+/* Nothing happens until the end of the wait. */
+static int await_nothing(int fd, short events)
+{
+	struct pollfd p = {.fd = fd, .events = events};
+
+	return poll(&p, 1, 500);
+}
+
+static int call_writer(void)
+{
+	return await_nothing(ends[1], 0);
+}
+
+static int call_full(void)
+{
+	return await_nothing(counter, POLLOUT);
+}
+
+/* The pipe and the eventfd are such as processes share. */
+static int make_shared(void)
+{
+	const uint64_t full = UINT64_MAX - 1;
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(0);
+	counter = eventfd(0, 0);
+	return pid < 0 || waitpid(pid, NULL, 0) != pid || pipe(ends) ||
+	       write(counter, &full, sizeof(full)) != sizeof(full) ||
+	       call_writer() || call_full();
+}
+
 static const struct {
 	const char *name;
 	int (*call)(void);
-} kinds[] = {{"open", call_open},
-	     {"stat", call_stat},
-	     {"fstat", call_fstat},
-	     {"clock", call_clock}};
+} kinds[] = {{"open", call_open},     {"stat", call_stat},
+	     {"fstat", call_fstat},   {"clock", call_clock},
+	     {"writer", call_writer}, {"full", call_full}};
 
 static int calls_repeat(const char *name, int count)
 {
@@ -73,6 +109,9 @@ int main(int argc, char **argv)
 	file = open("folder/file", O_RDONLY);
 	if (argc != 3 || file < 0 || call_fstat())
 		return 2;
+	if ((!strcmp(argv[1], "writer") || !strcmp(argv[1], "full")) &&
+	    make_shared())
+		return 3;
 	access("first", F_OK);
 	code = calls_repeat(argv[1], atoi(argv[2]));
 	access("last", F_OK);

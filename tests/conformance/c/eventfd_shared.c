@@ -133,6 +133,27 @@ static void test_full(void)
 	CHECK(exit_code(pid) == 0 && takes_value(fd) == 2 && !close(fd));
 }
 
+/* A process that waits for room is woken when another one makes it, each time.
+ */
+static void test_room(void)
+{
+	int fd = eventfd(0, 0), i;
+	struct pollfd p = {.fd = fd, .events = POLLOUT};
+	pid_t pid;
+
+	for (i = 0; i < 2; i++) {
+		CHECK(adds_value(fd, ~0ull - 1) && poll(&p, 1, 0) == 0);
+		pid = fork();
+		if (!pid) {
+			usleep(50000);
+			_exit(takes_value(fd) != ~0ull - 1);
+		}
+		CHECK(poll(&p, 1, 30000) == 1 && p.revents == POLLOUT);
+		CHECK(exit_code(pid) == 0);
+	}
+	CHECK(!close(fd));
+}
+
 /* epoll wakes for what another process writes; and EPOLLET for each write. */
 static void test_epoll(void)
 {
@@ -177,6 +198,7 @@ int main(int argc, char **argv)
 	test_talk();
 	test_semaphore();
 	test_full();
+	test_room();
 	test_epoll();
 	return say_done();
 }

@@ -192,6 +192,28 @@ static void test_hung_up(void)
 	CHECK(!close(fd[0]));
 }
 
+/* The peer shuts both ways down while this process polls, and does not end. */
+static void test_both_shut(void)
+{
+	int fd[2], go[2];
+	char byte;
+	pid_t pid;
+
+	CHECK(!make_ends(fd) && !pipe(go));
+	pid = fork();
+	if (!pid) {
+		close(fd[0]);
+		close(go[1]);
+		if (shutdown(fd[1], SHUT_WR))
+			_exit(1);
+		usleep(50000);
+		_exit(shutdown(fd[1], SHUT_RD) || read(go[0], &byte, 1));
+	}
+	CHECK(!close(fd[1]) && !close(go[0]));
+	CHECK(events_of(fd[0], 0, 30000) == POLLHUP);
+	CHECK(!close(go[1]) && exit_code(pid) == 0 && !close(fd[0]));
+}
+
 /* The last reader ends while the writer polls: then the first write fails. */
 static void test_unread(void)
 {
@@ -251,6 +273,7 @@ int main(void)
 	test_read_shut(0);
 	test_read_shut(1);
 	test_hung_up();
+	test_both_shut();
 	test_much();
 	return say_done();
 }
