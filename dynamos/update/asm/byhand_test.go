@@ -252,7 +252,8 @@ func TestVariableOfKernelAddressesLeadsNowhere(t *testing.T) {
 	for name, c := range map[string]struct {
 		value string
 		want  bool
-	}{"a function that stays": {"g", false}, "a function of another file": {"strange", false}, "a new function": {"made", true}, "a number": {"8", false}} {
+	}{"a function that stays": {"g", false}, "a function of another file": {"strange", false}, "a new function": {"made", true}, "a number": {"8", false},
+		"itself": {"fresh", true}, "a place in itself": {"fresh+8", true}} {
 		before := globalFunction("f", "") + globalFunction("g", "")
 		after := globalFunction("f", read) + globalFunction("g", "") + globalFunction("made", "") + strings.Replace(fresh, ".quad 0", ".quad "+c.value, 1)
 		got, err := compareByHand(t, before, after)

@@ -72,6 +72,15 @@ func (x *extractor) leads(s *Symbol) bool {
 	return slices.ContainsFunc(x.c.After.refsOf(s), func(name string) bool {
 		hit := x.c.After.findSymbol(name)
 		return x.take[name] && x.inModule(hit)
+	}) || x.c.After.holdsItself(s)
+}
+
+// holdsItself reports whether data holds its own address, as the head of an empty list does.
+func (u *Unit) holdsItself(s *Symbol) bool {
+	return slices.ContainsFunc(s.lines, func(l line) bool {
+		return takesAddress(s, l.text) && slices.ContainsFunc(listTokens(l.text), func(t token) bool {
+			return u.findSymbol(l.text[t.begin:t.end]) == s
+		})
 	})
 }
 
