@@ -5,6 +5,7 @@ package image
 import (
 	"bytes"
 	"debug/elf"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -114,6 +115,10 @@ func TestDamagedObjectIsRefused(t *testing.T) {
 	} {
 		b := bytes.Clone(whole)
 		copy(c.at(b), le.AppendUint64(nil, c.value)[:c.size])
+		var other *Mismatch
+		if _, err := new(Image).Gate("a.c", b); c.why != "" && (!errors.As(err, &other) || other.Path != "a.c" || !strings.Contains(other.Reason, c.why)) {
+			t.Errorf("%s: the gate says %v", name, err)
+		}
 		if _, err := readObject(b); (err == nil) != (c.why == "") || err != nil && !strings.Contains(err.Error(), c.why) {
 			t.Errorf("%s: %v, want %q", name, err, c.why)
 		}

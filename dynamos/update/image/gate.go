@@ -83,7 +83,7 @@ func FoldSections(text []byte) []byte {
 func (im *Image) Gate(path string, object []byte) (*File, error) {
 	o, err := readObject(object)
 	if err != nil {
-		return nil, fmt.Errorf("%s: its object: %w", path, err)
+		return nil, &Mismatch{Path: path, Reason: "its object cannot be compared: " + err.Error()}
 	}
 	g := &gate{im: im, o: o, path: path, base: map[int]uint64{}, symbols: map[string]uint64{}}
 	if err := g.placeText(); err != nil {
@@ -322,10 +322,11 @@ func (g *gate) checkReloc(n int, r reloc, base uint64, want []byte, free []bool)
 	return g.learnSymbol(to, addr, name, at)
 }
 
-// isReplacedJump reports whether a relocation belongs to a jump that objtool replaced.
+// isReplacedJump reports whether a relocation belongs to a jump that objtool replaced. That it
+// is a jump is seen when the bytes are compared.
 func (g *gate) isReplacedJump(n int, r reloc, want []byte) bool {
 	for _, j := range g.o.jumps[n] {
-		if r.offset == j+1 && g.o.sections[n].data[j] == 0xe9 && want[j] == 0x0f {
+		if r.offset == j+1 && want[j] == 0x0f {
 			return true
 		}
 	}
