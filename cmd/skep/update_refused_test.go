@@ -54,3 +54,17 @@ func TestUpdateRefusalsHaveOneCode(t *testing.T) {
 		}
 	}
 }
+
+// A stored package that is damaged is refused by name, and its file is asked for.
+func TestDamagedStoredPackageIsRefused(t *testing.T) {
+	o := newOffice(t)
+	o.pin()
+	o.skep(0, "update sign %s --key %s --sequence 7 --widest all", "fix.skepup", "alice")
+	o.skep(0, "update sign %s --revert --sequence 8 --key %s -o %s", "fix.skepup", "alice", "fix.skeprevert")
+	if err := newKeep().Remember("fix", []byte("nothing of ours")); err != nil {
+		t.Fatal(err)
+	}
+	if _, text := o.skep(cli.Refused, "update revert %s", "fix.skeprevert"); !strings.Contains(text, "what is stored of fix is damaged") {
+		t.Error(text)
+	}
+}

@@ -139,7 +139,7 @@ func appliedPackage(name string) (*pack.Package, trust.State, error) {
 	}
 	p, err := pack.Read(bytes.NewReader(text))
 	if err != nil {
-		return nil, s, err
+		return nil, s, cli.Errorf(cli.Refused, "what is stored of %s is damaged (%v): apply its file", name, err)
 	}
 	module, err := update.ModuleFor(p)
 	if err != nil {

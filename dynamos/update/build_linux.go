@@ -60,8 +60,16 @@ func Build(ctx context.Context, p Plan) (*pack.Package, error) {
 	if len(out.Kernels) == 0 {
 		return nil, included
 	}
-	if err := stateReason(&out.Manifest, p.State); err != nil {
+	return finishPackage(out, p.State)
+}
+
+// finishPackage stores the reason of --state, and refuses what no package can hold.
+func finishPackage(out *pack.Package, reason string) (*pack.Package, error) {
+	if err := stateReason(&out.Manifest, reason); err != nil {
 		return nil, err
+	}
+	if err := pack.Write(io.Discard, out); err != nil {
+		return nil, refusef("no package can be made of this change: %v", err)
 	}
 	return out, nil
 }
@@ -275,17 +283,27 @@ func (b *builder) openModule(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if b.image, err = b.image.WithModule(b.work.Module, ko); err != nil {
-		return fmt.Errorf("the module %s: %w", b.work.Module, err)
+	if err := b.addModule(ko); err != nil {
+		return err
 	}
 	for _, name := range b.image.Needs {
 		if ko, err = b.readModule(ctx, name); err != nil {
 			return err
 		}
 		if err := b.image.AddNeeded(name, ko); err != nil {
-			return fmt.Errorf("the module %s: %w", name, err)
+			return refusef("the module %s: %v", name, err)
 		}
 	}
+	return nil
+}
+
+// addModule adds the module that the patch changes to the image.
+func (b *builder) addModule(ko []byte) error {
+	with, err := b.image.WithModule(b.work.Module, ko)
+	if err != nil {
+		return refusef("the module %s: %v", b.work.Module, err)
+	}
+	b.image = with
 	return nil
 }
 

@@ -44,6 +44,7 @@ func TestPatchThatGivesNoModule(t *testing.T) {
 	for name, c := range map[string]struct{ line, why string }{
 		"only a comment is added": {"\treturn a + 1; /* the next */", "the patch changes no code of the kernel's image"},
 		"it does not compile":     {"\treturn b + 1;", "undeclared"},
+		"its assembly ends early": {"\tasm(\".popsection\"); return a + 2;", "a section is popped that was not pushed"},
 	} {
 		p := &Plan{Patch: []byte("--- a/mm/leaf.c\n+++ b/mm/leaf.c\n@@ -3 +3 @@\n-\treturn a + 1;\n+" + c.line + "\n"), Says: io.Discard}
 		b := &builder{plan: p, out: &pack.Package{}, gates: map[string]*image.File{}, tree: tree, image: &image.Image{}}
@@ -60,6 +61,17 @@ func TestPatchThatGivesNoModule(t *testing.T) {
 			t.Errorf("%s: the package has %+v", name, b.out.Kernels)
 		}
 	}
+}
+
+// What no package can hold, or no module of the kernel, is refused as the patch's fault.
+func TestPackageThatCannotBe(t *testing.T) {
+	out := &pack.Package{Manifest: pack.Manifest{Name: "fix", Class: pack.Any, Proposed: pack.Any}, Modules: map[string][]byte{}}
+	_, err := finishPackage(out, "")
+	wantRefusal(t, "no kernel", err, "it is for 0 kernels")
+	_, err = finishPackage(out, "it is so")
+	wantRefusal(t, "a reason without need", err, "leave it out")
+	b := &builder{work: &source.Work{Module: "leaf"}, image: &image.Image{}}
+	wantRefusal(t, "no module", b.addModule([]byte("text")), "the module leaf: ")
 }
 
 // A kernel that cannot be had is named.

@@ -225,7 +225,7 @@ func (h *Holds) approve(name string, p *uapi.DynamosPolicy) error {
 	}
 	a, err := pack.Read(bytes.NewReader(file))
 	if err != nil {
-		return err
+		return refusef("what is stored of %s is damaged (%v): apply its file", name, err)
 	}
 	content, err := a.Content()
 	if err != nil {

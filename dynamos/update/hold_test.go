@@ -188,6 +188,13 @@ func TestHoldKeepsThePolicy(t *testing.T) {
 	}
 }
 
+// damage cuts the stored package.
+func (c *holdCase) damage() {
+	if err := c.node.Keep.Remember("fix", c.bytes[:700]); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
 // Who asks for what he may not have is refused by name, and nothing changes.
 func TestHoldRefused(t *testing.T) {
 	for what, test := range map[string]struct {
@@ -202,6 +209,7 @@ func TestHoldRefused(t *testing.T) {
 		"class together":           {func(c *holdCase, _ *HoldRequest) { c.kernel.infos[0].Class = uapi.DynamosTogether }, "which all tasks take or none"},
 		"no keys":                  {func(c *holdCase, _ *HoldRequest) { c.node.Trust = &trust.Store{Dir: c.tree.root + "/none"} }, "no keys of operators, so jobs choose no update"},
 		"no package":               {func(c *holdCase, _ *HoldRequest) { os.RemoveAll(c.node.Keep.Run) }, "so its signatures cannot be verified"},
+		"a damaged package":        {func(c *holdCase, _ *HoldRequest) { c.damage() }, "what is stored of fix is damaged"},
 		"16 rules": {func(c *holdCase, _ *HoldRequest) {
 			full := uapi.DynamosPolicy{Rules: 16}
 			for i := range full.Rule {
@@ -216,6 +224,10 @@ func TestHoldRefused(t *testing.T) {
 		test.change(c, r)
 		before := c.kernel.policy
 		_, err := c.holds.permit(r, 1000, 1)
+		var refused *RefusedError
+		if what != "no cgroup" && !errors.As(err, &refused) && trust.Name(err) == "" {
+			t.Errorf("%s is no refusal: %v", what, err)
+		}
 		if err == nil || !strings.Contains(err.Error(), test.want) || c.kernel.policy != before || len(c.holds.list) != 0 {
 			t.Errorf("%s: %v, held %v", what, err, c.holds.list)
 		}

@@ -18,12 +18,13 @@ import (
 // A build system that makes no module, whether it says so or not, gives none.
 func TestBuildThatMakesNoModuleIsAnError(t *testing.T) {
 	for name, c := range map[string]struct {
-		makefile  string
-		isRefusal func(error) bool
+		makefile string
+		isIt     func(error) bool
+		refused  bool
 	}{
-		"make fails with a message":               {"modules:\n\t@echo no rule for it >&2; false\n", func(err error) bool { return strings.Contains(err.Error(), "no rule for it") }},
-		"make succeeds without making the module": {"modules:\n", func(err error) bool { return errors.Is(err, fs.ErrNotExist) }},
-		"make writes a file that is not a module": {"modules:\n\t@echo text >$(M)/fix.ko\n", func(err error) bool { return strings.Contains(err.Error(), "not a module") }},
+		"make fails with a message":               {"modules:\n\t@echo no rule for it >&2; false\n", func(err error) bool { return strings.Contains(err.Error(), "no rule for it") }, true},
+		"make succeeds without making the module": {"modules:\n", func(err error) bool { return errors.Is(err, fs.ErrNotExist) }, false},
+		"make writes a file that is not a module": {"modules:\n\t@echo text >$(M)/fix.ko\n", func(err error) bool { return strings.Contains(err.Error(), "not a module") }, false},
 	} {
 		p := examplePlan()
 		p.Tree, p.Compiler = t.TempDir(), "gcc"
@@ -32,9 +33,23 @@ func TestBuildThatMakesNoModuleIsAnError(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if r, err := BuildModule(t.Context(), p); r != nil || err == nil || !c.isRefusal(err) {
+		if r, err := BuildModule(t.Context(), p); r != nil || err == nil || !c.isIt(err) || isRefused(err) != c.refused {
 			t.Errorf("%s: %v, %v", name, r, err)
 		}
+	}
+}
+
+// isRefused reports whether no computer could make a module of this.
+func isRefused(err error) bool {
+	var change *asm.Refusal
+	return errors.As(err, &change)
+}
+
+// A computer without make is no reason to refuse a patch.
+func TestBuildWithoutMake(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	if err := examplePlan().build(t.Context(), t.TempDir()); err == nil || isRefused(err) || !errors.Is(err, exec.ErrNotFound) {
+		t.Errorf("%v", err)
 	}
 }
 
@@ -83,7 +98,9 @@ func TestModuleIsLinked(t *testing.T) {
 		"no symbol":                       {examplePlan(), "", "it has no symbols"},
 	} {
 		r, err := c.plan.linkModule(compileObject(t, c.text), map[string]bool{"exported": true})
-		if r != nil || err == nil || !strings.Contains(err.Error(), c.want) {
+		var unknown *UnknownError
+		refused := isRefused(err) || errors.As(err, &unknown)
+		if r != nil || err == nil || !strings.Contains(err.Error(), c.want) || refused == (what == "no symbol") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

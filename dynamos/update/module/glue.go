@@ -100,7 +100,7 @@ var results = map[string]string{
 // checked by pack, so none of them can break out of a C string.
 func (p *Plan) writeGlue() ([]byte, error) {
 	if !pack.ValidName(p.Name) || classes[p.Class] == "" || len(p.Functions) == 0 || len(p.Functions) > pack.MaxFunctions {
-		return nil, fmt.Errorf("no module can be made of update %.80q of class %.80q with %d functions", p.Name, p.Class, len(p.Functions))
+		return nil, refusef("no module can be made of update %.80q of class %.80q with %d functions, of which 1 to %d are possible: make several updates", p.Name, p.Class, len(p.Functions), pack.MaxFunctions)
 	}
 	var list []glueFunction
 	for _, f := range p.Functions {
@@ -113,7 +113,7 @@ func (p *Plan) writeGlue() ([]byte, error) {
 			g.Object = fmt.Sprint(*f.Function.Object)
 		}
 		if g.Result == "" || !pack.ValidSymbol(g.Name) || !f.Unchanged() && !pack.ValidSymbol(g.Version) {
-			return nil, fmt.Errorf("function %.80q cannot stand in a table", f.Name)
+			return nil, refusef("function %.80q cannot stand in a table", f.Name)
 		}
 		list = append(list, g)
 	}

@@ -153,11 +153,17 @@ func (p *Plan) build(ctx context.Context, dir string) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err != nil {
+	var failed *exec.ExitError
+	if errors.As(err, &failed) {
 		text := strings.TrimSpace(strings.ReplaceAll(string(says), dir+"/", ""))
-		return fmt.Errorf("the kernel's build system does not take the new text: %w: %s", err, text[max(0, len(text)-1500):])
+		return refusef("the kernel's build system does not take the new text: %v: %s", err, text[max(0, len(text)-1500):])
 	}
-	return nil
+	return err
+}
+
+// refusef is what no computer could make a module of.
+func refusef(format string, args ...any) error {
+	return &asm.Refusal{Reason: fmt.Sprintf(format, args...)}
 }
 
 // linkModule links the module and reads the sizes of its functions.
@@ -179,7 +185,7 @@ func (p *Plan) linkModule(ko []byte, exports map[string]bool) (*Result, error) {
 	}
 	r := &Result{}
 	if r.Module, err = link.RewriteSymbols(ko, targets, p.Image.Module); err != nil {
-		return nil, fmt.Errorf("linking with the kernel: %w", err)
+		return nil, refusef("linking with the kernel: %v", err)
 	}
 	for _, t := range link.SortTargets(targets) {
 		r.Imports = append(r.Imports, pack.Symbol(t))
@@ -190,7 +196,7 @@ func (p *Plan) linkModule(ko []byte, exports map[string]bool) (*Result, error) {
 			continue
 		}
 		if f.Size, err = link.SymbolDistance(r.Module, f.asm.Version, f.asm.End); err != nil {
-			return nil, err
+			return nil, refusef("linking with the kernel: %v", err)
 		}
 		r.Functions = append(r.Functions, f.Function)
 	}

@@ -494,7 +494,7 @@ func (u Unit) parse() (before, after *asm.Unit, err error) {
 			return nil, nil, err
 		}
 		if units[i], err = asm.Parse(u.Path, text); err != nil {
-			return nil, nil, err
+			return nil, nil, &asm.Refusal{Reason: err.Error()}
 		}
 	}
 	return units[0], units[1], nil
