@@ -104,6 +104,34 @@ func TestConditionsOfJumps(t *testing.T) {
 	}
 }
 
+// A jump asks what the last comparison before it says, whatever else stands between them.
+func TestJumpAsksTheLastComparison(t *testing.T) {
+	const compared = "cmp(3, *(argument 0+8))"
+	for name, c := range map[string]struct{ between, want string }{
+		"nothing":                    {"", compared},
+		"an alternative instruction": {"\t.pushsection .altinstr_replacement,\"ax\"\n\ttestl %eax, %eax\n\t.popsection\n", compared},
+		"a move":                     {"\tmovl $1, %ecx\n", compared},
+		"an address":                 {"\tleaq 8(%rsi), %rcx\n", compared},
+		"push and pop":               {"\tpushq %rcx\n\tpopq %rcx\n", compared},
+		"a directive":                {"\t.p2align 4\n", compared},
+		"another comparison":         {"\tcmpl $4, 8(%rdi)\n", "cmp(4, *(argument 0+8))"},
+		"a test of one value":        {"\ttestq %rsi, %rsi\n", "cmp(0, argument 1)"},
+		"a test of two values":       {"\ttestq %rsi, %rdx\n", "test(argument 1, argument 2)"},
+		"a call":                     {"\tcall other\n", "?"},
+	} {
+		u := parseUnit(t, globalFunction("f", "\tcmpl $3, 8(%rdi)\n"+c.between+"\tjz .L1\n\tnop\n.L1:\n"))
+		g, r := graphOf(u.byName["f"]), &reader{newNormalizer(u), u.byName["f"]}
+		for i, s := range g.steps {
+			if s.word != "jz" {
+				continue
+			}
+			if got, _ := r.conditionOf(g, r.valuesOf(g), i); got.of != c.want || got.known != (c.want != "?") {
+				t.Errorf("%s: %+v, want %s", name, got, c.want)
+			}
+		}
+	}
+}
+
 // What is known at a function's start stays known, whatever stands at its end.
 func TestFunctionDoesNotBeginAgain(t *testing.T) {
 	const body = "\tpushq %rbx\n\tmovq %rdi, %rbx\n\tcmpl $3, %esi\n\tjz .L2\n\tleaq 8(%rbx), %rdi\n\tcall mutex_lock\n\tpopq %rbx\n\tret\n"
