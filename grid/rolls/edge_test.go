@@ -370,6 +370,26 @@ func TestRollOfACommittedPackage(t *testing.T) {
 	}
 }
 
+// A node that took over a committed update from an earlier roll blocks its package after a boot
+// that harmed it, though neither roll gives it the package again.
+func TestHarmOfAPackageThatWasTakenOver(t *testing.T) {
+	f := newFleet(t, "a")
+	f.begin(testSpec, "all")
+	f.awaitState(roll.Done)
+	f.run("the commit", func() bool { return f.count(committed) == 1 })
+	s := testSpec
+	s.ID = "two"
+	f.begin(s, "all")
+	f.awaitState(roll.Stopped)
+	k := f.nodes["a"].k
+	k.boot, k.now, k.state, k.off, k.harm = "2", time.Minute, Absent, "2 boots with [fix] ended early or in a panic", true
+	f.start("a")
+	f.run("the block", func() bool { return k.failed != "" })
+	if k.failed != k.off || k.content != "content of fix" || k.fetched == k.boot {
+		t.Errorf("blocked %q: %q; fetched in boot %q", k.content, k.failed, k.fetched)
+	}
+}
+
 // How often a node reports: at its end less, otherwise with each look.
 func TestReportIntervals(t *testing.T) {
 	for _, c := range []struct {
