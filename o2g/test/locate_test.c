@@ -181,6 +181,39 @@ static void test_itself(void)
 	close_all(a, all);
 }
 
+/* Whether somebody listens at this address with the endpoint's port. */
+static int answers_at(struct o2g *o2g, const char *host)
+{
+	struct sockaddr_in in = {.sin_family = AF_INET,
+				 .sin_port = port_of(o2g)};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), error;
+
+	inet_pton(AF_INET, host, &in.sin_addr);
+	error = connect(fd, (struct sockaddr *)&in, sizeof(in));
+	close(fd);
+	return !error;
+}
+
+/* Only those that ask for it are reached at other addresses. */
+static void test_elsewhere(void)
+{
+	static const struct {
+		const char *interface;
+		int everywhere;
+	} at[] = {{"lo", 0},	    {"127.0.0.1", 0}, {"127.0.0.0/8", 0},
+		  {"0.0.0.0/0", 0}, {"0.0.0.0", 1},   {"*", 1}};
+	int right = 0, n = sizeof(at) / sizeof(at[0]);
+
+	for (int i = 0; i < n; i++) {
+		struct o2g *o2g = open_at(at[i].interface, NULL);
+
+		right += answers_at(o2g, "127.0.0.9") == at[i].everywhere;
+		o2g_close(o2g, 0);
+	}
+	tap_ok(right == n, "an endpoint listens where it was told to: %d of %d",
+	       right, n);
+}
+
 /* An endpoint that listens on every address has one name. */
 static void test_everywhere(void)
 {
@@ -260,6 +293,7 @@ int main(void)
 	test_crossing();
 	test_itself();
 	test_everywhere();
+	test_elsewhere();
 	test_again();
 	test_refused();
 	return tap_done();

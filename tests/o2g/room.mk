@@ -67,3 +67,12 @@ $(B)/test/o2g/page: $(B)/obj/san/tests/o2g/page.o $(B)/lib/libo2g.a
 CHECK_SUITES += o2g-page
 suite_o2g-page = $(B)/test/o2g/page
 suite_o2g-page_needs = $(B)/test/o2g/page
+
+# The memory that is available is what this program pretends.
+$(B)/test/o2g/spare: $(B)/obj/gcc/tests/o2g/spare.o $(B)/lib/libo2g.a
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -pthread -Wl,--wrap=o2g_memory_available -o $@ $^
+CHECK_SUITES += o2g-spare
+suite_o2g-spare = $(B)/test/o2g/spare
+suite_o2g-spare_needs = $(B)/test/o2g/spare

@@ -252,13 +252,32 @@ static void test_meeting(const char *listens, const char *dials)
 	pair_close(&server);
 }
 
-/* An endpoint for any address of this computer names one that others reach. */
+static void name_of(struct pair *half, struct sockaddr_in6 *name)
+{
+	size_t length = sizeof(*name);
+
+	memset(name, 0, length);
+	CHECK(!fi_getname(&half->a.ep->fid, name, &length));
+	CHECK(length == (name->sin6_family == AF_INET6
+				 ? sizeof(*name)
+				 : sizeof(struct sockaddr_in)));
+}
+
+/* An endpoint for any address of this computer names one that others reach: by
+ * itself, or the one of the user's setting. */
 static void test_anywhere(void)
 {
 	struct fi_info *info = NULL;
 	struct sockaddr_in6 name = {0};
-	size_t length = sizeof(name);
 	struct pair server;
+
+	CHECK(!setenv("FI_O2G_IFACE", "127.0.0.1", 1));
+	half_open(&server, NULL, "0", FI_SOURCE);
+	name_of(&server, &name);
+	CHECK(is_address(&name, sizeof(struct sockaddr_in), "127.0.0.1",
+			 ntohs(name.sin6_port)));
+	pair_close(&server);
+	CHECK(!unsetenv("FI_O2G_IFACE"));
 
 	if (get_info("::", "0", FI_SOURCE, hints_alloc(), &info)) {
 		printf("# no IPv6 here\n");
@@ -266,10 +285,16 @@ static void test_anywhere(void)
 	}
 	fi_freeinfo(info);
 	half_open(&server, "::", "0", FI_SOURCE);
-	CHECK(!fi_getname(&server.a.ep->fid, &name, &length));
-	CHECK(length == sizeof(name) && name.sin6_family == AF_INET6);
-	CHECK(!IN6_IS_ADDR_UNSPECIFIED(&name.sin6_addr) && name.sin6_port);
+	name_of(&server, &name);
+	CHECK(name.sin6_family == AF_INET6 && name.sin6_port);
+	CHECK(!IN6_IS_ADDR_UNSPECIFIED(&name.sin6_addr));
 	pair_close(&server);
+	CHECK(!setenv("FI_O2G_IFACE", "::1", 1));
+	half_open(&server, "::", "0", FI_SOURCE);
+	name_of(&server, &name);
+	CHECK(IN6_IS_ADDR_LOOPBACK(&name.sin6_addr));
+	pair_close(&server);
+	CHECK(!unsetenv("FI_O2G_IFACE"));
 }
 
 /* By a service of its own, which a second one does not get. */
