@@ -653,6 +653,8 @@ int grid_call_accept(struct grid_call *c, struct grid_mover *from, u64 length)
 			err = kind == SCALAR  ? move_scalar(&t, i)
 			      : kind == ARRAY ? move_array(&t, i)
 					      : move_texts(&t, i);
+			if (err == -EFAULT)
+				c->wrong = i;
 		}
 	}
 	return err ? err : check_end(&t);

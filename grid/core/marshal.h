@@ -106,7 +106,8 @@ int grid_call_take(struct grid_call *c, struct grid_mover *from,
 
 /*
  * Master: receives OUT arguments directly into the caller's memory, and never
- * more than measure computed, whatever the worker sends.
+ * more than measure computed, whatever the worker sends. If the mover answers
+ * -EFAULT, `wrong` is the parameter.
  */
 int grid_call_accept(struct grid_call *c, struct grid_mover *from, u64 length);
 

@@ -195,6 +195,9 @@ func (m *master) handleFrame(f *session.Frame) error {
 	case uapi.TypeDrop:
 		return m.dropData(f)
 	case uapi.TypeCancel:
+		if in := m.incoming[f.Call]; in != nil {
+			in.discard(errTransferCancelled) // the rest may never come
+		}
 		m.hub.cancelCall(m.caller, f.Call)
 		return nil
 	}

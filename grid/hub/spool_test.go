@@ -11,6 +11,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"skep/internal/uapi"
 )
 
 func TestSpool(t *testing.T) {
@@ -164,4 +166,21 @@ func TestWaitingReaderHearsOfTheEnd(t *testing.T) {
 	if err := receiveFrom(t, "the end", got); err != io.ErrUnexpectedEOF {
 		t.Errorf("%v", err)
 	}
+}
+
+// A master that cannot read its own arguments takes the call back and sends no more of them.
+func TestCallTakenBackWhileItArrives(t *testing.T) {
+	w, m, _ := newTrio(t, nil, 1)
+	m.sendHeader(5, spoolMemory+1)
+	m.send(uapi.TypeData, 5, make([]byte, 1000))
+	waitUntil(t, "a file has them", func() bool { return w.hub.spools.files.Load() == 1 })
+	m.send(uapi.TypeCancel, 5, nil)
+	if e := m.readFailure(5); e.Code != uapi.ECancelled {
+		t.Errorf("it ended with %v", e)
+	}
+	waitUntil(t, "nothing is held", func() bool { return w.hub.quota.used.Load() == 0 && w.hub.spools.files.Load() == 0 })
+	m.send(uapi.TypeData, 5, make([]byte, 1000)) // one that was under way
+	m.call(6, []byte("after"))
+	m.send(uapi.TypeCancel, 6, nil)
+	m.readFailure(6)
 }

@@ -3,8 +3,12 @@
 package hub
 
 import (
+	"errors"
+
 	"skep/grid/session"
 )
+
+var errTransferCancelled = errors.New("the master took the transfer back")
 
 // incoming is a transfer from the master: arguments, or data of a module's
 // Initialize. Data of a call that has already ended is dropped.

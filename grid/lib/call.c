@@ -4,8 +4,10 @@
  * them. Owns only the call in progress.
  */
 #include "client.h"
+#include "memory.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -254,8 +256,9 @@ static struct grid_args *args_at(struct grid_client *c,
 struct sending {
 	struct grid_mover mover;
 	struct grid_stream *stream;
-	u64 call, left; /* bytes that are in no frame yet */
-	u32 frame;	/* bytes missing in the current frame */
+	u64 call, left;		/* bytes that are in no frame yet */
+	u32 frame;		/* bytes missing in the current frame */
+	const void *unreadable; /* what a frame should have had */
 };
 
 static u32 next_length(const struct sending *s)
@@ -263,25 +266,44 @@ static u32 next_length(const struct sending *s)
 	return s->left < CHUNK ? (u32)s->left : CHUNK;
 }
 
+/* Of nothing there is only the frame that ends it. */
 static int open_frame(struct sending *s)
 {
 	s->frame = next_length(s);
 	s->left -= s->frame;
-	return grid_stream_next(s->stream, SKEP_DATA, s->left ? 0 : SKEP_LAST,
-				s->call, s->frame);
+	return s->frame ? grid_stream_next(s->stream, SKEP_DATA, 0, s->call,
+					   s->frame)
+			: 0;
 }
 
-/* Other threads may send before this call's next frame. */
-static int next_frame(struct sending *s)
+/* Other threads may send before this call's next frame. -EFAULT: zeros were
+ * sent for what could not be read. */
+static int next_frame(struct sending *s, u64 need)
 {
-	int err = grid_stream_end(s->stream);
-	u64 need = sizeof(struct skep_frame) + next_length(s);
+	int err = grid_stream_flush(s->stream, &s->unreadable);
 
+	if (!err && s->unreadable)
+		return -EFAULT;
+	err = grid_stream_end(s->stream) || err ? -EPIPE : 0;
 	if (!err)
-		err = grid_stream_begin(s->stream, need);
+		err = grid_stream_begin(s->stream,
+					sizeof(struct skep_frame) + need);
 	if (err)
 		s->stream = NULL;
-	return err ? err : open_frame(s);
+	return err;
+}
+
+/* The last frame is empty and goes when all others are right: before it, the
+ * call does not run. Afterwards the request may end. */
+static int send_last(struct grid_client *c, struct skep_request *r,
+		     struct sending *s)
+{
+	int err = next_frame(s, 0);
+
+	if (err)
+		return err;
+	grid_request_sent(c, r);
+	return grid_stream_next(s->stream, SKEP_DATA, SKEP_LAST, s->call, 0);
 }
 
 static int send_bytes(struct grid_mover *mover, void *bytes, u64 len, int own)
@@ -294,7 +316,9 @@ static int send_bytes(struct grid_mover *mover, void *bytes, u64 len, int own)
 		if (!s->frame && !s->left)
 			return -EPROTO; /* the arguments have grown */
 		if (!s->frame)
-			err = next_frame(s);
+			err = next_frame(s, next_length(s));
+		if (!err && !s->frame)
+			err = open_frame(s);
 		if (err)
 			break;
 		part = len < s->frame ? len : s->frame;
@@ -347,10 +371,12 @@ static struct opening opening_of(const struct grid_args *a)
 
 static int announce_call(struct sending *s, const struct opening *o)
 {
+	u64 need = sizeof(struct skep_frame) + o->len;
 	int err;
 
-	err = grid_stream_begin(s->stream, 2 * sizeof(struct skep_frame) +
-						   o->len + next_length(s));
+	if (s->left)
+		need += sizeof(struct skep_frame) + next_length(s);
+	err = grid_stream_begin(s->stream, need);
 	if (err) {
 		s->stream = NULL;
 		return err;
@@ -366,11 +392,58 @@ static int move_args(struct grid_args *a, struct grid_mover *to)
 			: grid_call_send(&a->call, SKEP_IN, to);
 }
 
+/* The parameter that the memory belongs to, or NULL. */
+static const struct skep_param *param_at(const struct grid_args *a,
+					 const void *at)
+{
+	const struct skep_param *p;
+	const struct grid_value *v;
+	u32 i;
+
+	for (i = 0; !a->bytes && i < a->call.function->params; i++) {
+		p = &a->handle->module.param[a->call.function->first + i];
+		v = &a->call.value[i];
+		if (p->mode != SKEP_WORK && v->at && at >= v->at &&
+		    (const u8 *)at < (const u8 *)v->at +
+					     v->count * grid_type_size(p->type))
+			return p;
+	}
+	return NULL;
+}
+
+static int refuse_unreadable(const struct grid_args *a, const void *at)
+{
+	const struct skep_param *p = a ? param_at(a, at) : NULL;
+
+	return grid_error_set(
+		OMRPC_E_ARGUMENTS,
+		"%s%s cannot be read: the memory at %p is not this program's, "
+		"or was given back",
+		p ? "argument " : "what is to be sent", p ? p->name : "", at);
+}
+
+/* After -EFAULT the request has ended, and the hub is told to drop what it has.
+ */
+static int end_sending(struct grid_client *c, struct skep_request *r,
+		       struct sending *s, int err)
+{
+	if (s->stream)
+		/* if it fails, the reader sees the error too */
+		grid_stream_end(&c->stream);
+	if (err != -EFAULT)
+		return err;
+	grid_stream_send(&c->stream, SKEP_CANCEL, s->call, "", 0);
+	grid_request_hush(c, r);
+	grid_request_end(c, r, refuse_unreadable(r->args, s->unreadable),
+			 OmniRpcLastErrorText());
+	return err;
+}
+
 /* Sends a request that is not kept, from the caller's memory. */
 static int send_call(struct grid_client *c, struct skep_request *r)
 {
 	struct grid_args *a = r->args;
-	struct sending s = {{send_bytes}, &c->stream, r->id, a->in, 0};
+	struct sending s = {{send_bytes}, &c->stream, r->id, a->in, 0, NULL};
 	struct opening o = opening_of(a);
 	int err;
 
@@ -382,17 +455,14 @@ static int send_call(struct grid_client *c, struct skep_request *r)
 	if (!err && (s.frame || s.left))
 		err = -EPROTO; /* the arguments have shrunk */
 	if (!err)
-		grid_request_sent(c, r);
-	if (s.stream)
-		/* if it fails, the reader sees the error too */
-		grid_stream_end(&c->stream);
-	return err;
+		err = send_last(c, r, &s);
+	return end_sending(c, r, &s, err);
 }
 
 int grid_data_send(struct grid_client *c, struct skep_request *r)
 {
-	struct sending s = {
-		{send_bytes}, &c->stream, r->id, r->datum->length, 0};
+	struct sending s = {{send_bytes},     &c->stream, r->id,
+			    r->datum->length, 0,	  NULL};
 	struct opening o = {.type = SKEP_KEEP, .len = sizeof(o.u.datum)};
 	int err;
 
@@ -406,16 +476,15 @@ int grid_data_send(struct grid_client *c, struct skep_request *r)
 	if (!err)
 		err = send_bytes(&s.mover, r->memory, r->datum->length, 1);
 	if (!err)
-		grid_request_sent(c, r);
-	if (s.stream)
-		grid_stream_end(&c->stream);
-	return err;
+		err = send_last(c, r, &s);
+	return end_sending(c, r, &s, err);
 }
 
 struct keeping {
 	struct grid_mover mover;
 	u8 *to;
 	u64 left;
+	const void *unreadable;
 };
 
 static int keep_bytes(struct grid_mover *mover, void *bytes, u64 len, int own)
@@ -425,8 +494,10 @@ static int keep_bytes(struct grid_mover *mover, void *bytes, u64 len, int own)
 	(void)own;
 	if (len > k->left)
 		return -EPROTO; /* the arguments have grown */
-	if (len)
-		memcpy(k->to, bytes, len);
+	if (grid_memory_read(k->to, bytes, len)) {
+		k->unreadable = bytes;
+		return -EFAULT;
+	}
 	k->to += len;
 	k->left -= len;
 	return 0;
@@ -438,18 +509,18 @@ static int keep_call(struct grid_client *c, struct grid_args *a,
 		     struct grid_kept **kept)
 {
 	struct opening o = opening_of(a);
-	struct keeping k = {{keep_bytes}, NULL, a->in};
+	struct keeping k = {{keep_bytes}, NULL, a->in, NULL};
 	int code =
 		grid_kept_new(c, o.type, opening_head(&o), o.len, a->in, kept);
 
 	if (!*kept)
 		return code;
 	k.to = (*kept)->bytes;
-	if (move_args(a, &k.mover) || k.left) {
-		grid_kept_free(*kept);
-		*kept = NULL;
-	}
-	return 0;
+	if (!move_args(a, &k.mover) && !k.left)
+		return 0;
+	grid_kept_free(*kept);
+	*kept = NULL;
+	return k.unreadable ? refuse_unreadable(a, k.unreadable) : 0;
 }
 
 /*
@@ -465,7 +536,8 @@ static void abandon_call(struct grid_client *c, struct skep_request *r, int err)
 			       "the session is over");
 }
 
-/* The hub was lost while a request was being sent that is not kept. */
+/* The hub was lost while a request was being sent that is not kept; or the
+ * request has ended, because its arguments cannot be read. */
 static void lose_call(struct grid_client *c, struct skep_request *r)
 {
 	grid_request_hush(c, r);
@@ -501,7 +573,7 @@ struct skep_request *grid_args_start(struct grid_client *c, u32 f,
 	err = grid_request_send(c, r, kept, send_call);
 	if (!err)
 		return r;
-	if (err == -EPIPE && grid_client_keeps(c)) {
+	if (err == -EFAULT || (err == -EPIPE && grid_client_keeps(c))) {
 		if (!tag) {
 			lose_call(c, r);
 			return NULL;

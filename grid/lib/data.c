@@ -17,12 +17,13 @@ int (*grid_data_resolve)(struct grid_client *c, const struct skep_param *p,
 
 /* Requests ----------------------------------------------------------------- */
 
-/* The hub was lost before all was sent, or the session is over. */
-static int drop_request(struct grid_client *c, struct skep_request *r)
+/* The hub was lost before all was sent, or the session is over; or the request
+ * has ended, because the bytes cannot be read. */
+static int drop_request(struct grid_client *c, struct skep_request *r, int err)
 {
 	int code;
 
-	if (!grid_client_keeps(c))
+	if (err != -EFAULT && !grid_client_keeps(c))
 		return grid_request_abandon(c, r);
 	grid_request_sent(c, r);
 	grid_request_end(c, r, OMRPC_E_NO_HUB,
@@ -37,14 +38,15 @@ static int run_request(struct grid_client *c, enum grid_request_kind kind,
 		       int (*send)(struct grid_client *, struct skep_request *))
 {
 	struct skep_request *r = grid_request_new(c, kind, NULL);
-	int code;
+	int code, err;
 
 	if (!r)
 		return grid_error_code();
 	r->datum = datum;
 	r->memory = memory;
-	if (grid_request_send(c, r, NULL, send))
-		return drop_request(c, r);
+	err = grid_request_send(c, r, NULL, send);
+	if (err)
+		return drop_request(c, r, err);
 	code = grid_request_wait(c, r);
 	grid_request_free(c, r);
 	return code;

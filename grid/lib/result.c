@@ -104,6 +104,25 @@ static void note_result(struct skep_request *r,
 	memcpy(info->program, result->program, sizeof(info->program));
 }
 
+static void explain_wrong(const struct skep_request *r, int wrong, char *text,
+			  u64 size)
+{
+	const struct grid_call *c = &r->args->call;
+
+	if (wrong == -EFAULT)
+		snprintf(text, size,
+			 "argument %s of %s cannot be written: its memory is "
+			 "not this program's, or was given back",
+			 c->module->param[c->function->first + c->wrong].name,
+			 c->function->name);
+	else
+		snprintf(text, size, "the result of %s, from node %s, %s",
+			 c->function->name, r->info.node,
+			 wrong == -ENOMEM
+				 ? "has no room in this program's memory"
+				 : "does not fit its interface");
+}
+
 static void finish_result(struct taking *t, struct skep_request *r, int wrong)
 {
 	char text[256];
@@ -132,13 +151,12 @@ static void finish_result(struct taking *t, struct skep_request *r, int wrong)
 				 err ? text : NULL);
 		return;
 	}
-	snprintf(text, sizeof(text), "the result of %s, from node %s, %s",
-		 r->args->call.function->name, r->info.node,
-		 wrong == -ENOMEM ? "has no room in this program's memory"
-				  : "does not fit its interface");
-	grid_request_end(
-		t->client, r,
-		wrong == -ENOMEM ? OMRPC_E_NO_MEMORY : OMRPC_E_PROTOCOL, text);
+	explain_wrong(r, wrong, text, sizeof(text));
+	grid_request_end(t->client, r,
+			 wrong == -ENOMEM   ? OMRPC_E_NO_MEMORY
+			 : wrong == -EFAULT ? OMRPC_E_ARGUMENTS
+					    : OMRPC_E_PROTOCOL,
+			 text);
 }
 
 /* Strings and files may be shorter than there is room for. */
@@ -168,7 +186,7 @@ static int accept_result(struct grid_args *a, struct grid_mover *from,
 static int take_data(struct taking *t, struct skep_request *r, u64 length)
 {
 	u64 left = 0;
-	int err = 0, code;
+	int err = 0, code, unwritable;
 
 	if (grid_request_busy(t->client, r))
 		return -EPROTO;
@@ -176,15 +194,22 @@ static int take_data(struct taking *t, struct skep_request *r, u64 length)
 		err = take_bytes(&t->mover, r->memory, length, 1);
 	if (err == -EPIPE)
 		return err;
+	unwritable = err == -EFAULT;
 	if (!t->code) {
 		err = drain_data(t, &left);
 		if (err && err != -ECANCELED)
 			return err;
 	}
-	code = t->code ? t->code : left ? OMRPC_E_PROTOCOL : OMRPC_OK;
+	code = t->code	    ? t->code
+	       : unwritable ? OMRPC_E_ARGUMENTS
+	       : left	    ? OMRPC_E_PROTOCOL
+			    : OMRPC_OK;
 	grid_request_end(t->client, r, code,
-			 t->code ? t->text
-				 : "the stored data has another length");
+			 t->code      ? t->text
+			 : unwritable ? "the memory that the stored data is "
+					"read into is not this program's, or "
+					"was given back"
+				      : "the stored data has another length");
 	return 0;
 }
 

@@ -6,6 +6,8 @@
  */
 #include "stream.h"
 
+#include "memory.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -72,25 +74,49 @@ static int dial_hub(const char *path, u64 until)
 	return err;
 }
 
-static int write_pieces(struct grid_stream *s, struct iovec *piece, u32 count)
+static ssize_t send_some(struct grid_stream *s, struct iovec *piece, u32 count)
 {
 	struct msghdr m = {.msg_iov = piece, .msg_iovlen = count};
 	ssize_t n;
 
-	while (m.msg_iovlen) {
+	do {
 		n = sendmsg(s->fd, &m, MSG_NOSIGNAL);
-		if (n < 0 && errno == EINTR)
+	} while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n;
+}
+
+/* In place of memory that cannot be read: the frame must keep its length. */
+static ssize_t send_zeros(struct grid_stream *s, const struct iovec *piece)
+{
+	static u8 zeros[0x1000];
+	u64 len = piece->iov_len;
+	struct iovec some = {zeros, len < sizeof(zeros) ? len : sizeof(zeros)};
+
+	if (!s->out.unreadable)
+		s->out.unreadable = piece->iov_base;
+	return send_some(s, &some, 1);
+}
+
+static int write_pieces(struct grid_stream *s, struct iovec *piece, u32 count)
+{
+	u32 together = count;
+	ssize_t n;
+
+	while (count) {
+		n = send_some(s, piece, together < count ? together : count);
+		if (n == -EFAULT && together > 1) {
+			together = 1; /* which of them is it? */
 			continue;
+		}
+		if (n == -EFAULT)
+			n = send_zeros(s, piece);
 		if (n < 0)
 			return -EPIPE;
-		while (m.msg_iovlen && (u64)n >= m.msg_iov->iov_len) {
-			n -= (ssize_t)m.msg_iov->iov_len;
-			m.msg_iov++;
-			m.msg_iovlen--;
-		}
-		if (m.msg_iovlen) {
-			m.msg_iov->iov_base = (u8 *)m.msg_iov->iov_base + n;
-			m.msg_iov->iov_len -= (u64)n;
+		for (; count && (u64)n >= piece->iov_len; piece++, count--)
+			n -= (ssize_t)piece->iov_len;
+		if (count) {
+			piece->iov_base = (u8 *)piece->iov_base + n;
+			piece->iov_len -= (u64)n;
 		}
 	}
 	return 0;
@@ -321,6 +347,15 @@ int grid_stream_next(struct grid_stream *s, u16 type, u16 flags, u64 call,
 	return grid_stream_push(s, &head, sizeof(head), 0);
 }
 
+int grid_stream_flush(struct grid_stream *s, const void **unreadable)
+{
+	int err = flush_pieces(s);
+
+	*unreadable = s->out.unreadable;
+	s->out.unreadable = NULL;
+	return err;
+}
+
 int grid_stream_end(struct grid_stream *s)
 {
 	int err = flush_pieces(s);
@@ -381,7 +416,18 @@ static ssize_t recv_bytes(struct grid_stream *s, void *to, u64 len)
 	do {
 		n = recv(s->fd, to, len, 0);
 	} while (n < 0 && errno == EINTR);
+	if (n < 0 && errno == EFAULT) /* nothing was taken from the socket */
+		return -EFAULT;
 	return n > 0 ? n : -EPIPE;
+}
+
+/* Drops what no place was found for: the next frame must begin where it does.
+ */
+static int skip_unwritable(struct grid_stream *s, u64 len)
+{
+	int err = grid_stream_skip(s, len);
+
+	return err ? err : -EFAULT;
 }
 
 int grid_stream_read(struct grid_stream *s, void *to, u64 len)
@@ -401,11 +447,14 @@ int grid_stream_read(struct grid_stream *s, void *to, u64 len)
 		}
 		if (have) {
 			n = (ssize_t)(have < len ? have : len);
-			memcpy(to, s->in + s->in_at, (u64)n);
+			if (grid_memory_write(to, s->in + s->in_at, (u64)n))
+				return skip_unwritable(s, len);
 			s->in_at += (u32)n;
 		} else {
 			n = recv_bytes(s, to, len);
 		}
+		if (n == -EFAULT)
+			return skip_unwritable(s, len);
 		if (n < 0)
 			return (int)n;
 		to = (u8 *)to + n;

@@ -32,6 +32,7 @@ struct grid_stream {
 	struct { /* pieces that were not written yet */
 		struct iovec piece[GRID_STREAM_PIECES];
 		u32 pieces, staged;
+		const void *unreadable; /* zeros were sent in its place */
 		u8 stage[GRID_STREAM_STAGE];
 	} out;
 
@@ -76,6 +77,12 @@ int grid_stream_next(struct grid_stream *s, u16 type, u16 flags, u64 call,
 int grid_stream_push(struct grid_stream *s, const void *bytes, u64 len,
 		     int own);
 int grid_stream_end(struct grid_stream *s);
+/*
+ * Writes what was pushed. *unreadable: NULL, or the first piece since the last
+ * flush that is not the program's memory. Zeros were sent in its place, so the
+ * frame is complete, and whoever gets it must be told to drop it.
+ */
+int grid_stream_flush(struct grid_stream *s, const void **unreadable);
 /* Sends a complete frame. */
 int grid_stream_send(struct grid_stream *s, u16 type, u64 call,
 		     const void *payload, u32 length);
@@ -83,7 +90,8 @@ int grid_stream_send(struct grid_stream *s, u16 type, u64 call,
 /*
  * Reading: returns the next frame's head, checked. ACK frames are handled here.
  * All of the payload must be read before the next head. -EPIPE at the end of
- * the stream, -EPROTO.
+ * the stream, -EPROTO. After -EFAULT, because `to` is not the program's memory,
+ * the bytes are gone, as if they had been read.
  */
 int grid_stream_head(struct grid_stream *s, struct skep_frame *frame);
 int grid_stream_read(struct grid_stream *s, void *to, u64 len);

@@ -17,6 +17,7 @@
 
 #define LIVE_MAX 256
 #define CHUNK 5000 /* odd, so that arrays are cut anywhere */
+#define WIDE_CHUNK 0x80000
 
 enum { INITIALIZE, SUM, SCALE, FAIL, HANG, TYPES, NOTHING };
 
@@ -144,7 +145,8 @@ static int exchange_hello(struct hub *h)
 	    (h->life && memcmp(h->session, io.h.session, 16)) || io.h.received)
 		return -EPROTO;
 	memcpy(h->session, io.h.session, 16);
-	io.f.flags = h->manner == HUB_KILLED || h->manner == HUB_KEEPS
+	io.f.flags = h->manner == HUB_KILLED || h->manner == HUB_KEEPS ||
+				     h->manner == HUB_WIDE
 			     ? SKEP_AGAIN
 			     : 0;
 	if (h->manner == HUB_OLD)
@@ -243,11 +245,11 @@ static u8 *compute_result(struct hub *h, struct live *l, u64 *length)
 
 static int send_data(struct hub *h, u64 id, const u8 *bytes, u64 length)
 {
-	u64 at = 0, part;
+	u64 at = 0, part, chunk = h->manner == HUB_WIDE ? WIDE_CHUNK : CHUNK;
 	int err = 0, n = 0;
 
 	do {
-		part = length - at < CHUNK ? length - at : CHUNK;
+		part = length - at < chunk ? length - at : chunk;
 		err = send_frame(h, SKEP_DATA,
 				 at + part == length ? SKEP_LAST : 0, id,
 				 bytes + at, (u32)part);
@@ -394,6 +396,7 @@ static int cancel_call(struct hub *h, u64 call)
 
 	if (!l)
 		return 0;
+	h->taken++;
 	forget_call(l);
 	return send_error(h, call, SKEP_E_CANCELLED, "it was cancelled");
 }

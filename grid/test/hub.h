@@ -12,6 +12,7 @@
 enum hub_manner {
 	HUB_GOOD,
 	HUB_KEEPS,    /* says that it keeps sessions */
+	HUB_WIDE,     /* the same, with results in long frames */
 	HUB_OLD,      /* another revision of the session */
 	HUB_NONSENSE, /* answers with no HELLO */
 	HUB_SILENT,   /* sends the beginning of a HELLO, and nothing more */
@@ -36,6 +37,7 @@ struct hub {
 	int life; /* how often it was killed */
 	u8 session[16];
 	u64 again; /* calls that were sent again */
+	u64 taken; /* calls that were taken back */
 	u64 received, acked, inits, calls, unacked_max, sent, sent_acked;
 };
 

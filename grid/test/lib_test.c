@@ -290,6 +290,79 @@ static void test_big(void)
 	free(x);
 }
 
+#define WHOLE 300000 /* doubles: several frames */
+
+/* An array whose second half may be used as `second` says. */
+static double *make_halves(int second)
+{
+	u64 half = WHOLE * sizeof(double) / 2 & ~0xfffull;
+	u8 *at = mmap(NULL, 2 * half, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	mprotect(at + half, half, second);
+	return (double *)at;
+}
+
+static int call_works(void)
+{
+	double x[3] = {1, 2, 3}, total = 0;
+
+	return !OmniRpcCall("demo.sum", 3l, x, &total) && total == 6;
+}
+
+/* Memory that is not the program's, on a hub that keeps sessions or not. */
+static void test_memory(enum hub_manner manner)
+{
+	enum { LEN = WHOLE / 2 + 20000 };
+	const char *keeps = manner == HUB_GOOD	  ? "not kept"
+			    : manner == HUB_KEEPS ? "kept"
+						  : "kept, long frames";
+	double *none = make_halves(PROT_NONE), *fixed = make_halves(PROT_READ);
+	double *gone = mmap(NULL, 0x1000, PROT_NONE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	double total = 7;
+	u64 calls;
+
+	hub_start(&hub, manner);
+	OmniRpcInit(NULL, NULL);
+	watch_error();
+	tap_ok(OmniRpcCall("demo.sum", (long)LEN, none, &total) ==
+			       OMRPC_E_ARGUMENTS &&
+		       message_has("argument x cannot be read") && total == 7,
+	       "%s: half of an array is not the program's memory", keeps);
+	tap_ok(stderr_has(1, "argument x cannot be read"), "%s: it prints one",
+	       keeps);
+	tap_ok(call_works(), "%s: the session goes on", keeps);
+	tap_ok(OmniRpcCall("demo.sum", 100l, gone, &total) ==
+			       OMRPC_E_ARGUMENTS &&
+		       message_has("argument x cannot be read") && call_works(),
+	       "%s: a small array is not either", keeps);
+	tap_ok(!OmniRpcCallAsync("demo.sum", (long)LEN, none, &total) &&
+		       message_has("argument x") && call_works(),
+	       "%s: a call is not begun with it", keeps);
+	calls = hub.calls;
+	tap_ok(OmniRpcCall("demo.scale", LEN, 2.0, fixed) ==
+			       OMRPC_E_ARGUMENTS &&
+		       message_has("argument x of scale cannot be written") &&
+		       hub.calls == calls + 1 && !hub.again,
+	       "%s: a result that has no place ends its call once", keeps);
+	tap_ok(call_works(), "%s: the session goes on", keeps);
+	mprotect(fixed, 0x1000, PROT_READ);
+	tap_ok(OmniRpcCall("demo.scale", 100, 2.0, fixed) ==
+			       OMRPC_E_ARGUMENTS &&
+		       message_has("cannot be written") && call_works(),
+	       "%s: nor has a small one", keeps);
+	OmniRpcFinalize();
+	hub_stop(&hub);
+	leave_error();
+	tap_ok(!hub.broken, "%s: every frame was in its place", keeps);
+	tap_ok(hub.taken == (manner == HUB_GOOD ? 3 : 0),
+	       "%s: what was begun is taken back", keeps);
+	munmap(none, WHOLE * sizeof(double) & ~0x1fffull);
+	munmap(fixed, WHOLE * sizeof(double) & ~0x1fffull);
+	munmap(gone, 0x1000);
+}
+
 /* The last frame of arguments that are kept is a short one. */
 static void test_window(void)
 {
@@ -566,6 +639,9 @@ int main(void)
 	test_without_hub();
 	test_good();
 	test_window();
+	test_memory(HUB_GOOD);
+	test_memory(HUB_KEEPS);
+	test_memory(HUB_WIDE);
 	test_bad_hubs();
 	test_killed_hub();
 	test_nowhere_to_keep();
