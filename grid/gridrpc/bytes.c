@@ -171,11 +171,16 @@ static void *plain_memory(struct gridrpc_data *d, u8 mode, u64 *len)
 int gridrpc_data_resolve(struct grid_client *c, const struct skep_param *p,
 			 struct grid_value *v)
 {
-	struct gridrpc_data *d = gridrpc_data_at(v->at);
+	struct gridrpc_data *d;
 	void *at = NULL;
 	u64 len = 0;
 	int code;
 
+	if (gridrpc_data_at(v->at, &d))
+		return grid_error_set(OMRPC_E_ARGUMENTS,
+				      "argument %s: its data was freed, or is "
+				      "of a session that was finalized",
+				      p->name);
 	if (!d)
 		return OMRPC_OK;
 	if (d->type != GRPC_CONTAINER_OF_GRPC_DATA) {

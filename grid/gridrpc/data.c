@@ -7,11 +7,15 @@
  */
 #include "data.h"
 
+#include <grid/lib/memory.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define DATA_MARK 0x6174616463707267ul /* no data of another kind by chance */
+/* No array begins with one of these by chance. */
+#define DATA_MARK 0x9e37b1d4c2f86a51ul
+#define FREED_MARK 0xd1a94c7be0653f8dul
 
 const struct gridrpc_type gridrpc_types[] = {
 	[GRPC_BOOL] = {"GRPC_BOOL", SKEP_CHAR, 1},
@@ -77,20 +81,19 @@ struct gridrpc_data *gridrpc_data_numbered(u64 number)
 	return d;
 }
 
-/* The address may be that of any array, so only one that was a handle's is
- * read. */
-struct gridrpc_data *gridrpc_data_at(const void *at)
+/* The address may be that of any array, however short, or of nothing. Copies
+ * of a handle stand for the data too. */
+int gridrpc_data_at(const void *at, struct gridrpc_data **d)
 {
-	const grpc_data_t *handle = at;
-	struct gridrpc_data *d;
-	struct handle *h;
+	grpc_data_t handle;
 
-	pthread_mutex_lock(&lock);
-	for (h = handles; h && h->home != at;)
-		h = h->next;
-	d = h ? h->data : NULL;
-	pthread_mutex_unlock(&lock);
-	return d && handle->mark == DATA_MARK && handle->data == d ? d : NULL;
+	*d = NULL;
+	if (grid_memory_peek(&handle, at, sizeof(handle)))
+		return 0; /* sending it will say so */
+	if (handle.mark != DATA_MARK && handle.mark != FREED_MARK)
+		return 0;
+	*d = gridrpc_data_find(&handle);
+	return *d ? 0 : -1;
 }
 
 static void free_list(char **list)
@@ -193,7 +196,7 @@ static void remove_handle(grpc_data_t *home, struct gridrpc_data *d)
 		*at = h->next;
 	pthread_mutex_unlock(&lock);
 	free(h);
-	home->mark = 0;
+	home->mark = FREED_MARK;
 }
 
 grpc_error_t gridrpc_data_copy_uris(char ***to, const char **from)

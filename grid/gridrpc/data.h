@@ -62,8 +62,9 @@ grpc_error_t gridrpc_container_put(struct gridrpc_data *d, u32 rank,
 				   struct gridrpc_data *part);
 
 int gridrpc_data_volatile(const struct gridrpc_data *d);
-/* The data whose handle is at this address, or NULL. */
-struct gridrpc_data *gridrpc_data_at(const void *at);
+/* *d: the data whose handle is at this address, or NULL. -1, with the error
+ * set: it is the handle of data that is gone. */
+int gridrpc_data_at(const void *at, struct gridrpc_data **d);
 /* GRPC_NOT_COMPLETED: a call writes to it, or to a part of it. */
 grpc_error_t gridrpc_data_check_idle(const struct gridrpc_data *d);
 

@@ -4,6 +4,7 @@
 #include <grid/include/grpc.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <tests/tap.h>
 #include <unistd.h>
@@ -158,8 +159,88 @@ static void test_bad_hubs(void)
 	close(kept);
 }
 
+static grpc_error_t call_sum(long n, void *x, int by_stack)
+{
+	grpc_arg_stack_t *stack = grpc_arg_stack_new(3);
+	double total = 0;
+	grpc_error_t error;
+
+	grpc_arg_stack_push_arg(stack, &n);
+	grpc_arg_stack_push_arg(stack, x);
+	grpc_arg_stack_push_arg(stack, &total);
+	error = by_stack ? grpc_call_argstack(&sum, stack)
+			 : grpc_call(&sum, n, x, &total);
+	grpc_arg_stack_destruct(stack);
+	return !error && total != (double)n ? GRPC_OTHER_ERROR_CODE : error;
+}
+
+static int text_has(const char *words)
+{
+	return !!strstr(skep_grpc_error_text(), words);
+}
+
+static void test_null(void)
+{
+	int s;
+
+	for (s = 0; s < 2; s++) {
+		tap_ok(!call_sum(0, NULL, s) && !call_sum(0, ones, s),
+		       "an array without elements may be null");
+		tap_ok(call_sum(3, NULL, s) && text_has("argument x") &&
+			       text_has("null pointer"),
+		       "one with elements may not, and is named");
+	}
+}
+
+static grpc_data_t old; /* of a session that was finalized */
+
+static void init_ones(grpc_data_t *d)
+{
+	static const char *from[] = {"memory://localhost/ones", NULL};
+	static const size_t dims[] = {3, 0};
+
+	grpc_data_memory_mapping_set("ones", ones);
+	tap_ok(!grpc_data_init(d, from, NULL, GRPC_DOUBLE, dims, NULL),
+	       "data is described");
+}
+
+/* A handle that is none any more is not taken for an array. */
+static void test_handles(void)
+{
+	char *end = mmap(NULL, 0x2000, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	double *last = (double *)(end + 0x1000 - sizeof(*last));
+	grpc_data_t d, copy;
+
+	init_ones(&d);
+	tap_ok(!call_sum(3, &d, 0) && !call_sum(3, &d, 1),
+	       "data is given in place of an array");
+	copy = d;
+	tap_ok(!call_sum(3, &copy, 0), "a copy of the handle too");
+	tap_ok(!grpc_data_free(&d, NULL) && call_sum(3, &d, 0) &&
+		       text_has("argument x") && text_has("was freed"),
+	       "a handle that was freed is refused");
+	tap_ok(call_sum(3, &copy, 1) && text_has("was freed"),
+	       "and so is its copy");
+	tap_ok(call_sum(3, &old, 0) && text_has("was finalized"),
+	       "a handle of an earlier session is refused");
+	init_ones(&d);
+	tap_ok(!grpc_data_unbind(&d) && call_sum(3, &d, 0) &&
+		       text_has("was freed"),
+	       "a handle that was unbound is refused");
+	*last = 1;
+	mprotect(end + 0x1000, 0x1000, PROT_NONE);
+	tap_ok(!call_sum(1, last, 0), "nothing beyond an array is read");
+	munmap(end, 0x2000);
+}
+
 int main(void)
 {
+	hub_start(&hub, HUB_GOOD);
+	grpc_initialize(NULL);
+	init_ones(&old);
+	grpc_finalize();
+	hub_stop(&hub);
 	hub_start(&hub, HUB_GOOD);
 	setenv("SKEP_SOCKET", hub.path, 1);
 	tap_ok(!grpc_initialize(NULL) &&
@@ -167,6 +248,8 @@ int main(void)
 	       "a session is opened");
 	test_threads();
 	test_past();
+	test_null();
+	test_handles();
 	grpc_finalize();
 	hub_stop(&hub);
 	test_bad_hubs();
