@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -26,10 +27,16 @@ type gen struct {
 	cc                      string
 	ranks                   bool // MPI jobs run all functions
 	manifest, build, master bool
+
+	in   io.Reader // of the compiler, or nil
+	made io.Writer // what it writes to standard output, or nil: standard error
 }
 
 // idlMax is far above the size of any IDL file that people write.
 const idlMax = 1 << 20
+
+// expandedMax limits it together with what it includes.
+const expandedMax = 16 << 20
 
 func (g *gen) options(f *cli.Flags) {
 	f.StringVar(&g.out, "o", "", "write to `PATH`: a folder for the stub, else the program")
@@ -56,18 +63,52 @@ func (g *gen) run(ctx context.Context, f *cli.Flags, words []string) error {
 	case g.master:
 		return g.buildClient(ctx, f, words)
 	}
-	if err := f.RefuseArgs(words[1:]); err != nil {
+	options, rest := expandOptions(words[1:])
+	if err := f.RefuseArgs(rest); err != nil {
 		return err
 	}
 	if g.manifest {
-		return g.printManifest(words[0])
+		return g.printManifest(ctx, words[0], options)
 	}
-	return g.writeStub(words[0])
+	return g.writeStub(ctx, words[0], options)
+}
+
+// expandOptions returns the options that the C preprocessor takes, and the other words.
+func expandOptions(words []string) (options, rest []string) {
+	for i := 0; i < len(words); i++ {
+		switch w := words[i]; {
+		case w == "-I" || w == "-D" || w == "-U":
+			options = append(options, words[i:min(i+2, len(words))]...)
+			i++
+		case len(w) > 2 && w[0] == '-' && strings.ContainsRune("IDU", rune(w[1])):
+			options = append(options, w)
+		default:
+			rest = append(rest, w)
+		}
+	}
+	return options, rest
+}
+
+// expand runs the C preprocessor like the compilers of Ninf-G: in the folder of the command,
+// with headers in quotes from that of the file.
+func (g *gen) expand(ctx context.Context, name string, text []byte, options []string) ([]byte, error) {
+	options, _ = expandOptions(options)
+	args := append([]string{"-E", "-x", "c", "-iquote", filepath.Dir(name)}, options...)
+	var out bytes.Buffer
+	g.in, g.made = bytes.NewReader(text), &out
+	err := g.runCompiler(ctx, append(args, "-"), defaultCompiler)
+	g.in, g.made = nil, nil
+	if err == nil && out.Len() > expandedMax {
+		err = fmt.Errorf("gen: %s has more than %d bytes with what it includes", name, expandedMax)
+	}
+	return out.Bytes(), err
 }
 
 // readIDL returns the errors of the file unchanged. They begin with its name, like those
 // of compilers.
-func (g *gen) readIDL(name string) (*idl.Module, error) {
+//
+// The options are those of the command line for the compiler.
+func (g *gen) readIDL(ctx context.Context, name string, options []string) (*idl.Module, error) {
 	file, err := os.Open(name)
 	if err != nil {
 		return nil, fmt.Errorf("gen: %w", err)
@@ -80,11 +121,10 @@ func (g *gen) readIDL(name string) (*idl.Module, error) {
 	if len(text) > idlMax {
 		return nil, fmt.Errorf("gen: %s has more than %d bytes: is it an IDL file?", name, idlMax)
 	}
-	parse := idl.Parse
-	if g.ranks {
-		parse = idl.ParseRanks
-	}
-	m, err := parse(name, text)
+	way := idl.Way{AllRanks: g.ranks, Expand: func(text []byte) ([]byte, error) {
+		return g.expand(ctx, name, text, options)
+	}}
+	m, err := way.Parse(name, text)
 	var problems *idl.Problems
 	if errors.As(err, &problems) {
 		fmt.Fprintln(os.Stderr, problems)
@@ -93,7 +133,7 @@ func (g *gen) readIDL(name string) (*idl.Module, error) {
 	return m, err
 }
 
-func (g *gen) printManifest(name string) error {
+func (g *gen) printManifest(ctx context.Context, name string, options []string) error {
 	file, err := os.Open(name)
 	if err != nil {
 		return fmt.Errorf("gen: %w", err)
@@ -108,7 +148,7 @@ func (g *gen) printManifest(name string) error {
 		_, err = fmt.Print(idl.DumpManifest(manifest))
 		return err
 	}
-	m, err := g.readIDL(name)
+	m, err := g.readIDL(ctx, name, options)
 	if err != nil {
 		return err
 	}
@@ -116,8 +156,8 @@ func (g *gen) printManifest(name string) error {
 	return err
 }
 
-func (g *gen) writeStub(name string) error {
-	m, err := g.readIDL(name)
+func (g *gen) writeStub(ctx context.Context, name string, options []string) error {
+	m, err := g.readIDL(ctx, name, options)
 	if err != nil {
 		return err
 	}
@@ -195,7 +235,10 @@ func (g *gen) runCompiler(ctx context.Context, args []string, names ...string) e
 		return cli.Errorf(cli.Usage, "gen: --cc names no compiler")
 	}
 	cmd := exec.CommandContext(ctx, words[0], append(words[1:], args...)...)
-	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = g.in, os.Stderr, os.Stderr
+	if g.made != nil {
+		cmd.Stdout = g.made
+	}
 	err := cmd.Run()
 	var exit *exec.ExitError
 	switch {

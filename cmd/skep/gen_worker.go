@@ -42,7 +42,7 @@ func (g *gen) buildWorker(ctx context.Context, f *cli.Flags, words []string) err
 	if err != nil {
 		return err
 	}
-	m, err := g.readIDL(name)
+	m, err := g.readIDL(ctx, name, rest)
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ var tools = map[string]func(ctx context.Context, args []string) error{
 	"omrpc-fc": func(ctx context.Context, args []string) error {
 		return runDriver(ctx, &driver{name: "omrpc-fc", fortran: true}, args)
 	},
-	"omrpc-gen":      func(_ context.Context, args []string) error { return writeToolStub(args) },
+	"omrpc-gen":      func(ctx context.Context, args []string) error { return writeToolStub(ctx, args) },
 	"omrpc-register": func(_ context.Context, args []string) error { return runRegister(args) },
 }
 
@@ -269,7 +269,7 @@ func (d *driver) compileFile(ctx context.Context, parts parts, source string) er
 		}
 		defer os.RemoveAll(dir)
 		stub := filepath.Join(dir, d.base()+".rex.c")
-		if err := g.writeStubTo(source, stub); err != nil {
+		if err := g.writeStubTo(ctx, source, stub, d.options); err != nil {
 			return err
 		}
 		args = append(args, "-Wno-error=implicit-function-declaration", "-I"+filepath.Dir(source))
@@ -287,8 +287,8 @@ func (d *driver) compileFile(ctx context.Context, parts parts, source string) er
 	return g.runCompiler(ctx, append(args, "-o", out, source), compiler)
 }
 
-func (g *gen) writeStubTo(name, path string) error {
-	m, err := g.readIDL(name)
+func (g *gen) writeStubTo(ctx context.Context, name, path string, options []string) error {
+	m, err := g.readIDL(ctx, name, options)
 	if err != nil {
 		return err
 	}
@@ -303,7 +303,7 @@ func (g *gen) writeStubTo(name, path string) error {
 }
 
 // writeToolStub is omrpc-gen.
-func writeToolStub(args []string) error {
+func writeToolStub(ctx context.Context, args []string) error {
 	if len(args) == 0 || len(args) > 2 || strings.HasPrefix(args[0], "-") {
 		return cli.Errorf(cli.Usage, "omrpc-gen: write omrpc-gen FILE.idl [STUB.c]")
 	}
@@ -311,5 +311,5 @@ func writeToolStub(args []string) error {
 	if len(args) == 2 {
 		out = args[1]
 	}
-	return (&gen{}).writeStubTo(args[0], out)
+	return (&gen{}).writeStubTo(ctx, args[0], out, nil)
 }

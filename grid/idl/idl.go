@@ -79,16 +79,25 @@ type dim struct {
 	size, low, high, stride *expr
 }
 
+// A Way is how a file is read.
+type Way struct {
+	// MPI jobs run all functions, whether the file has Backend "MPI" or not: OmniRPC has no
+	// such word, but a compiler of its own.
+	AllRanks bool
+	Expand   Expander // for files with directives of the C preprocessor outside of C text
+}
+
 // Parse reads the text of a file. It returns all of its errors as one *Problems.
-func Parse(file string, text []byte) (*Module, error) { return parse(file, text, false) }
+func Parse(file string, text []byte) (*Module, error) { return Way{}.Parse(file, text) }
 
-// ParseRanks is Parse for a file whose functions all run in MPI jobs, whether it has
-// Backend "MPI" or not: OmniRPC has no such word, but a compiler of its own.
-func ParseRanks(file string, text []byte) (*Module, error) { return parse(file, text, true) }
-
-func parse(file string, text []byte, allRanks bool) (*Module, error) {
-	p := newParser(file, text)
-	m := p.parseModule(allRanks)
+// Parse is the function Parse for that way. It returns errors of Expand as they are.
+func (w Way) Parse(file string, text []byte) (*Module, error) {
+	text, hidden, expanded, err := expand(file, text, w.Expand)
+	if err != nil {
+		return nil, err
+	}
+	p := newParser(file, text, hidden, expanded)
+	m := p.parseModule(w.AllRanks)
 	p.addRanks(m)
 	p.check(m)
 	m.setStructures()

@@ -168,7 +168,7 @@ var problems = []struct{ text, want string }{
 	{"Module a; Module b; Define f() {}", "1:11: a file has one Module"},
 	{"Module 7; Define f() {}", `1:8: expected the name of the module, found "7"`},
 	{"Module a Define f() {}", `1:10: expected ";" after the module's name, found "Define"`},
-	{"Module a;\n#include <x.h>\nDefine f() {}", "2:1: directives of the C preprocessor belong inside Globals { }; give one for the whole file to gcc -E -P -x c first"},
+	{"Module a; #include <x.h>\nDefine f() {}", "1:11: a directive of the C preprocessor must begin its line"},
 	{"Module a;\nint x;\nDefine f() {}", `2:1: expected Module, Define or Globals, found "int"`},
 	{"Module a;\nGlobals int x;\nDefine f() {}", `2:9: expected "{" after Globals, found "int"`},
 	{"Module a; Define f() { \"}\" // }\n", "1:22: this brace is never closed: write }"},

@@ -41,6 +41,9 @@ func (t token) name() string {
 // where C text begins.
 type lexer struct {
 	src      string
+	expanded bool     // src has line markers
+	name     string   // of the file in them
+	hidden   []string // directives that C text of src lacks
 	at       position // next byte
 	problems *Problems
 }
@@ -57,7 +60,7 @@ func (l *lexer) problemf(at position, format string, args ...any) {
 		}
 	}
 	l.problems.List = append(l.problems.List, Problem{
-		Line: at.line, Column: at.column, Text: fmt.Sprintf(format, args...),
+		File: at.file, Line: at.line, Column: at.column, Text: fmt.Sprintf(format, args...),
 		offset: at.offset, source: strings.TrimSuffix(line, "\r")})
 }
 
@@ -99,6 +102,8 @@ func (l *lexer) skipComment() bool {
 
 func (l *lexer) skipBlanks() {
 	for {
+		for l.skipMarker() {
+		}
 		rest := l.remaining()
 		n := len(rest) - len(strings.TrimLeft(rest, " \t\r\n\f\v"))
 		l.advance(n)
@@ -188,7 +193,7 @@ func (l *lexer) lexBlock(open token) *block {
 		case rest == "":
 			l.problemf(open.at, "this brace is never closed: write }")
 			return b
-		case l.skipComment():
+		case l.skipMarker(), l.skipComment():
 			continue
 		case rest[0] == '"' || rest[0] == '\'':
 			n, ok := quotedLen(rest)
@@ -205,6 +210,7 @@ func (l *lexer) lexBlock(open token) *block {
 		l.advance(1)
 		if depth == 0 {
 			b.text = l.src[open.at.offset:l.at.offset]
+			l.show(b)
 			return b
 		}
 	}

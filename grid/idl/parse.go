@@ -20,12 +20,14 @@ type parser struct {
 	define   *define // the function that is read, or nil
 }
 
-func newParser(file string, src []byte) *parser {
+func newParser(file string, src []byte, hidden []string, expanded bool) *parser {
 	p := &parser{problems: Problems{File: file}}
-	p.lexer = lexer{src: string(src), at: position{0, 1, 1}, problems: &p.problems}
+	p.lexer = lexer{src: string(src), expanded: expanded, name: cString(file), hidden: hidden, at: start, problems: &p.problems}
 	p.advance()
 	return p
 }
+
+var start = position{line: 1, column: 1}
 
 func (p *parser) advance() { p.tok = p.next() }
 
@@ -78,7 +80,7 @@ func (p *parser) parseModule(allRanks bool) *Module {
 			p.parseClass(m)
 		case p.parseOption(m, nil):
 		case p.tok.is("#"):
-			p.problemf(at.at, "directives of the C preprocessor belong inside Globals { }; give one for the whole file to gcc -E -P -x c first")
+			p.problemf(at.at, "a directive of the C preprocessor must begin its line")
 			p.advance()
 			p.skipToItem()
 		default:
@@ -88,7 +90,7 @@ func (p *parser) parseModule(allRanks bool) *Module {
 		}
 	}
 	if !p.seen {
-		p.problemf(position{0, 1, 1}, "the file has no module: begin it with `Module NAME;`")
+		p.problemf(start, "the file has no module: begin it with `Module NAME;`")
 	} else if len(m.Defines) == 0 {
 		p.problemf(p.tok.at, "the module has no function: write Define NAME(...) { }")
 	}

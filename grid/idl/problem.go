@@ -3,6 +3,7 @@
 package idl
 
 import (
+	"cmp"
 	"fmt"
 	"sort"
 	"strings"
@@ -18,11 +19,13 @@ const sourceMax = 400
 // A position is a byte's offset, with its line and column.
 type position struct {
 	offset, line, column int
+	file                 string // that the file includes; "" is the file itself
 }
 
 // A Problem is one error in a file.
 type Problem struct {
-	Line, Column int // from 1; columns are characters, a tab is one
+	File         string // that the file includes; "" is the file itself
+	Line, Column int    // from 1; columns are characters, a tab is one
 	Text         string
 	offset       int
 	source       string // its line
@@ -43,7 +46,7 @@ func (p *Problems) Error() string {
 			fmt.Fprintf(&b, "%s: %d more errors are not shown\n", p.File, len(p.List)-i)
 			break
 		}
-		fmt.Fprintf(&b, "%s:%d:%d: %s\n", p.File, q.Line, q.Column, q.Text)
+		fmt.Fprintf(&b, "%s:%d:%d: %s\n", cmp.Or(q.File, p.File), q.Line, q.Column, q.Text)
 		if len(q.source) > sourceMax {
 			continue
 		}

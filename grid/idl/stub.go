@@ -4,6 +4,7 @@ package idl
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -72,7 +73,7 @@ func (s *stub) linef(format string, args ...any) {
 
 // writeFrom writes text from a position of the IDL.
 func (s *stub) writeFrom(at position, text string) {
-	s.linef("#line %d %s", at.line, cString(filepath.ToSlash(s.m.File)))
+	s.linef("#line %d %s", at.line, cString(filepath.ToSlash(cmp.Or(at.file, s.m.File))))
 	s.WriteString(text)
 	s.WriteString("\n")
 	s.lines += bytes.Count(s.Bytes()[s.counted:], []byte("\n"))
