@@ -66,3 +66,42 @@ func TestGenRefusesOtherPrograms(t *testing.T) {
 		}
 	}
 }
+
+// skep gen runs the preprocessor on files with directives, with the options for it.
+func TestGenRunsThePreprocessor(t *testing.T) {
+	plantLibrary(t)
+	dir := t.TempDir()
+	t.Chdir(dir)
+	files := map[string]string{
+		"sub/a.idl":      "#include \"beside.h\"\n#include <size.h>\nModule a;\nDefine f(OUT int x[SIZE + MORE]) { }\n",
+		"sub/beside.h":   "#define MORE 2\n",
+		"include/size.h": "#define SIZE 40\n",
+	}
+	for name, text := range files {
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, code, said := outputOf(t, "gen", "--manifest", "sub/a.idl", "--", "-I", "include")
+	if code != 0 || !strings.Contains(out, "x[42]") && !strings.Contains(out, "x[40 + 2]") {
+		t.Errorf("%d, %s\n%s", code, said, out)
+	}
+	if _, code, said = outputOf(t, "gen", "-o", "made", "sub/a.idl", "--", "-Iinclude", "-DX", "-UY"); code != 0 {
+		t.Errorf("%d, %s", code, said)
+	}
+	if text, err := os.ReadFile("made/a_stub.c"); err != nil || !strings.Contains(string(text), "#line 4 \"sub/a.idl\"") {
+		t.Errorf("%v, %s", err, text)
+	}
+	if _, code, said = outputOf(t, "gen", "-o", "none", "sub/a.idl"); code != cli.Failed || !strings.Contains(said, "nothing was written") {
+		t.Errorf("%d, %s", code, said)
+	}
+	if _, code, said = outputOf(t, "gen", "-o", "none", "sub/a.idl", "--", "-O2"); code != cli.Usage {
+		t.Errorf("%d, %s", code, said)
+	}
+	if _, err := os.Stat("none"); err == nil {
+		t.Error("a stub was written")
+	}
+}

@@ -27,6 +27,7 @@ GO_FUZZERS += \
 	grid/hub.FuzzMetrics \
 	grid/hub.FuzzPage \
 	grid/hub.FuzzReadBackup \
+	grid/idl.FuzzExpanded \
 	grid/idl.FuzzParse \
 	grid/label.FuzzSelector \
 	grid/policy.FuzzParse \
