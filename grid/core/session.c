@@ -189,7 +189,7 @@ int grid_session_attach(struct grid_session *s, const struct skep_frame *f,
 
 int grid_session_head(struct grid_session *s, const struct skep_frame *f)
 {
-	if (f->type <= SKEP_HELLO || f->type > SKEP_CALL_KEPT)
+	if (f->type <= SKEP_HELLO || f->type > SKEP_RETURN)
 		return break_session(s, "received a frame of an unknown type");
 	if (f->length > SKEP_FRAME_MAX)
 		return break_session(s, "received a frame that is too long");

@@ -518,7 +518,7 @@ int grid_stream_head(struct grid_stream *s, struct skep_frame *frame)
 			err = handle_ack(s, frame->length);
 	} while (!err && frame->type == SKEP_ACK);
 	if (!err && (frame->type == SKEP_HELLO || !frame->type ||
-		     frame->type > SKEP_CALL_KEPT))
+		     frame->type > SKEP_RETURN))
 		err = -EPROTO;
 	if (!err)
 		s->received += sizeof(*frame) + frame->length;

@@ -41,24 +41,24 @@ manifest __attribute__((aligned(8), section(".skep.module"), used)) = {
 		{"fill", 10, 3, 0, 0},
 	},
 	{
-		{"n", SKEP_LONG, SKEP_IN, 0, {0}, {{0, 0, 0, 0}}},
-		{"by", SKEP_DOUBLE, SKEP_IN, 0, {0}, {{0, 0, 0, 0}}},
-		{"x", SKEP_DOUBLE, SKEP_INOUT, 1, {0}, WHOLE(CODE_N)},
-		{"sum", SKEP_DOUBLE, SKEP_OUT, 0, {0}, {{0, 0, 0, 0}}},
+		{"n", SKEP_LONG, SKEP_IN, 0, 0, 0, {{0, 0, 0, 0}}},
+		{"by", SKEP_DOUBLE, SKEP_IN, 0, 0, 0, {{0, 0, 0, 0}}},
+		{"x", SKEP_DOUBLE, SKEP_INOUT, 1, 0, 0, WHOLE(CODE_N)},
+		{"sum", SKEP_DOUBLE, SKEP_OUT, 0, 0, 0, {{0, 0, 0, 0}}},
 
-		{"n", SKEP_LONG, SKEP_IN, 0, {0}, {{0, 0, 0, 0}}},
-		{"x", SKEP_DOUBLE, SKEP_IN, 1, {0}, WHOLE(CODE_N)},
+		{"n", SKEP_LONG, SKEP_IN, 0, 0, 0, {{0, 0, 0, 0}}},
+		{"x", SKEP_DOUBLE, SKEP_IN, 1, 0, 0, WHOLE(CODE_N)},
 
-		{"sum", SKEP_DOUBLE, SKEP_OUT, 0, {0}, {{0, 0, 0, 0}}},
+		{"sum", SKEP_DOUBLE, SKEP_OUT, 0, 0, 0, {{0, 0, 0, 0}}},
 
-		{"text", SKEP_STRING, SKEP_IN, 0, {0}, {{0, 0, 0, 0}}},
-		{"length", SKEP_INT, SKEP_OUT, 0, {0}, {{0, 0, 0, 0}}},
+		{"text", SKEP_STRING, SKEP_IN, 0, 0, 0, {{0, 0, 0, 0}}},
+		{"length", SKEP_INT, SKEP_OUT, 0, 0, 0, {{0, 0, 0, 0}}},
 
-		{"seconds", SKEP_LONG, SKEP_IN, 0, {0}, {{0, 0, 0, 0}}},
+		{"seconds", SKEP_LONG, SKEP_IN, 0, 0, 0, {{0, 0, 0, 0}}},
 
-		{"n", SKEP_LONG, SKEP_IN, 0, {0}, {{0, 0, 0, 0}}},
-		{"x", SKEP_CHAR, SKEP_OUT, 1, {0}, WHOLE(CODE_N)},
-		{"w", SKEP_CHAR, SKEP_WORK, 1, {0}, WHOLE(CODE_N)},
+		{"n", SKEP_LONG, SKEP_IN, 0, 0, 0, {{0, 0, 0, 0}}},
+		{"x", SKEP_CHAR, SKEP_OUT, 1, 0, 0, WHOLE(CODE_N)},
+		{"w", SKEP_CHAR, SKEP_WORK, 1, 0, 0, WHOLE(CODE_N)},
 	},
 	{SKEP_OP_PARAM, 0, SKEP_OP_END},
 };

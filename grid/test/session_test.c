@@ -279,8 +279,7 @@ static void test_heads(void)
 
 	make_sides(0);
 	join_sides();
-	tap_ok(header_valid(0, 0, 0) &&
-		       header_valid(SKEP_CALL_KEPT + 1, 0, 0) &&
+	tap_ok(header_valid(0, 0, 0) && header_valid(SKEP_RETURN + 1, 0, 0) &&
 		       header_valid(SKEP_HELLO, 0, 32),
 	       "a frame of an unknown type or a second HELLO is refused");
 	tap_ok(header_valid(SKEP_DATA, 0, SKEP_FRAME_MAX + 1) &&

@@ -44,6 +44,11 @@ SKEP_ASSERT_SIZE(struct skep_module, 88);
  */
 #define SKEP_FUNCTION_RANKS 2
 #define SKEP_RANKS_MAX 1024
+/*
+ * Flag: a function of the master, which a call of another function of the
+ * module gets. It cannot be called by its name, and others may have that, too.
+ */
+#define SKEP_FUNCTION_CALLBACK 4
 
 struct skep_function {
 	char name[SKEP_NAME_MAX];
@@ -63,8 +68,9 @@ enum skep_type {
 	SKEP_SCOMPLEX, /* 8 */
 	SKEP_DCOMPLEX, /* 16 */
 	SKEP_STRING,
-	SKEP_FILENAME,	  /* a file's bytes; the function gets its name */
-	SKEP_FILEPOINTER, /* a file's bytes; the function gets a FILE * */
+	SKEP_FILENAME,	      /* a file's bytes; the function gets its name */
+	SKEP_FILEPOINTER,     /* a file's bytes; the function gets a FILE * */
+	SKEP_MASTER_FUNCTION, /* a function of the master; no bytes travel */
 };
 #define SKEP_TYPE_UNSIGNED 0x80
 
@@ -82,7 +88,14 @@ struct skep_dim {
 
 struct skep_param {
 	char name[SKEP_NAME_MAX];
-	u8 type, mode, dims, pad[5];
+	u8 type, mode, dims, pad;
+	/*
+	 * Of a SKEP_MASTER_FUNCTION: the function of the module that describes
+	 * it. Of a parameter of such a function: 0, or 1 + the parameter of the
+	 * called function whose value it always has; the master's function is
+	 * not given it.
+	 */
+	u32 refers;
 	struct skep_dim dim[SKEP_DIMS_MAX];
 };
 SKEP_ASSERT_SIZE(struct skep_param, 136);

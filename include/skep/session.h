@@ -74,6 +74,11 @@ enum skep_frame_type {
 	 * OUT are replaced by their digests.
 	 */
 	SKEP_CALL_KEPT,
+
+	/* A call that calls its master, through agent and hub, and the answer:
+	   struct skep_callback, then the arguments that go this way. */
+	SKEP_CALLBACK,
+	SKEP_RETURN,
 };
 
 #define SKEP_LAST 1 /* flag: final frame of its DATA */
@@ -84,6 +89,9 @@ enum skep_frame_type {
  * stay. On CALL: it was sent before, on another stream.
  */
 #define SKEP_AGAIN 2
+/* Flag. On a CALL that is sent again: it has called its master, so no node may
+ * begin it anew. */
+#define SKEP_CALLED 4
 
 struct skep_frame {
 	u32 length; /* payload bytes that follow */
@@ -197,6 +205,16 @@ SKEP_ASSERT_SIZE(struct skep_datum, 56);
 
 /* The first node that uses the data is the only one that may. */
 #define SKEP_ONE_NODE 0x100
+
+/* One frame has all arguments. A call has one callback at a time. */
+struct skep_callback {
+	u32 param;  /* of the call: the function that is called */
+	u32 length; /* bytes of arguments that follow */
+	u64 number; /* counts from 1 in each call; RETURN repeats it */
+};
+SKEP_ASSERT_SIZE(struct skep_callback, 16);
+
+#define SKEP_CALLBACK_MAX (SKEP_FRAME_MAX - 16) /* most bytes of arguments */
 
 struct skep_module_init {
 	u32 module; /* handle */

@@ -21,12 +21,14 @@ const (
 	FunctionInit   = 1 // flag: the module's Initialize
 	FunctionRanks  = 2 // flag: an MPI job runs it; the first parameter is the number of ranks
 	RanksMax       = 1024
-	CodeDefault    = ^uint32(0) // a dimension's offset if it is omitted
-	TypeUnsigned   = 0x80
-	ManifestMax    = 0x80000 // largest size of a manifest in bytes; it is sent in one frame
-	Section        = ".skep.module"
-	LimitsSection  = ".skep.limits"
-	LimitTimeMax   = 1000000000000 // milliseconds
+	// FunctionCallback is a flag: a function of the master.
+	FunctionCallback = 4
+	CodeDefault      = ^uint32(0) // a dimension's offset if it is omitted
+	TypeUnsigned     = 0x80
+	ManifestMax      = 0x80000 // largest size of a manifest in bytes; it is sent in one frame
+	Section          = ".skep.module"
+	LimitsSection    = ".skep.limits"
+	LimitTimeMax     = 1000000000000 // milliseconds
 )
 
 // A Type is one of enum skep_type, without SKEP_TYPE_UNSIGNED.
@@ -45,9 +47,10 @@ const (
 	String
 	Filename
 	Filepointer
+	MasterFunction
 )
 
-var typeSizes = [...]int{Char: 1, Short: 2, Int: 4, Long: 8, Float: 4, Double: 8, SComplex: 8, DComplex: 16, String: 0, Filename: 0, Filepointer: 0}
+var typeSizes = [...]int{Char: 1, Short: 2, Int: 4, Long: 8, Float: 4, Double: 8, SComplex: 8, DComplex: 16, String: 0, Filename: 0, Filepointer: 0, MasterFunction: 8}
 
 // Text reports whether values of t have a variable length: strings and files.
 func (t Type) Text() bool { return t >= String && t <= Filepointer }
@@ -108,7 +111,8 @@ type function struct {
 type param struct {
 	Name             [NameMax]byte
 	Type, Mode, Dims uint8
-	Pad              [5]uint8
+	Pad              uint8
+	Refers           uint32
 	Dim              [DimsMax]Dim
 }
 
@@ -134,10 +138,12 @@ type Limits struct {
 
 // A Function of a module.
 type Function struct {
-	Name   string
-	Init   bool
-	Ranks  bool // an MPI job runs it, with as many ranks as its first parameter says
-	Params []Param
+	Name  string
+	Init  bool
+	Ranks bool // an MPI job runs it, with as many ranks as its first parameter says
+	// Callback: it is the master's, and cannot be called by its name.
+	Callback bool
+	Params   []Param
 }
 
 // A Param of a function.
@@ -147,12 +153,20 @@ type Param struct {
 	Unsigned bool
 	Mode     Mode
 	Dims     []Dim
+	// Refers is the index of the function that describes a MasterFunction. In such a function
+	// it is 0, or 1 + the parameter of the called function whose value this one has.
+	Refers uint32
 }
 
-// Lookup returns the index of a function, or -1.
+// HasCallbacks reports whether calls of f may call their master.
+func (f *Function) HasCallbacks() bool {
+	return slices.ContainsFunc(f.Params, func(p Param) bool { return p.Type == MasterFunction })
+}
+
+// Lookup returns the index of a function that can be called, or -1.
 func (m *Manifest) Lookup(name string) int {
 	for i := range m.Functions {
-		if m.Functions[i].Name == name {
+		if m.Functions[i].Name == name && !m.Functions[i].Callback {
 			return i
 		}
 	}
@@ -188,6 +202,9 @@ func (m *Manifest) Encode() ([]byte, error) {
 		if f.Ranks {
 			v.Flags |= FunctionRanks
 		}
+		if f.Callback {
+			v.Flags |= FunctionCallback
+		}
 		copy(v.Name[:], f.Name)
 		functions = Append(functions, v)
 		for i := range f.Params {
@@ -211,7 +228,7 @@ func encodeParam(p *Param) ([]byte, error) {
 	if len(p.Dims) > DimsMax || len(p.Name) >= NameMax {
 		return nil, fmt.Errorf("parameter %q has too long a name or more than %d dimensions", p.Name, DimsMax)
 	}
-	v := param{Type: uint8(p.Type), Mode: uint8(p.Mode), Dims: uint8(len(p.Dims))}
+	v := param{Type: uint8(p.Type), Mode: uint8(p.Mode), Dims: uint8(len(p.Dims)), Refers: p.Refers}
 	if p.Unsigned {
 		v.Type |= TypeUnsigned
 	}

@@ -53,16 +53,16 @@ func (m *Manifest) parseFunctions(functions, params []byte, all uint32) error {
 		switch {
 		case err != nil:
 			return err
-		case names[name]:
+		case names[name] && v.Flags&FunctionCallback == 0:
 			return fmt.Errorf("function %q appears twice in the manifest", name)
 		case v.First != first || v.Params > ParamsMax || v.Params > all-first:
 			return fmt.Errorf("function %q has parameters that are not its own part of the table", name)
-		case v.Flags&^(FunctionInit|FunctionRanks) != 0 || v.Pad != 0:
+		case v.Flags&^(FunctionInit|FunctionRanks|FunctionCallback) != 0 || v.Pad != 0:
 			return fmt.Errorf("function %q has flags that are not known", name)
 		}
-		names[name] = true
+		names[name] = names[name] || v.Flags&FunctionCallback == 0
 		first += v.Params
-		f := Function{Name: name, Init: v.Flags&FunctionInit != 0, Ranks: v.Flags&FunctionRanks != 0}
+		f := Function{Name: name, Init: v.Flags&FunctionInit != 0, Ranks: v.Flags&FunctionRanks != 0, Callback: v.Flags&FunctionCallback != 0}
 		if f.Init {
 			inits++
 		}
@@ -84,7 +84,7 @@ func (m *Manifest) parseFunctions(functions, params []byte, all uint32) error {
 	if inits > 1 {
 		return errors.New("the module has more than one Initialize")
 	}
-	return nil
+	return m.checkCallbacks()
 }
 
 // takesRanks reports whether the first parameter can be the number of ranks.
@@ -105,15 +105,15 @@ func (f *Function) parse(params []byte) error {
 			return err
 		}
 		p := Param{Name: name, Type: Type(v.Type &^ TypeUnsigned), Mode: Mode(v.Mode),
-			Unsigned: v.Type&TypeUnsigned != 0}
+			Unsigned: v.Type&TypeUnsigned != 0, Refers: v.Refers}
 		switch {
-		case p.Type < Char || p.Type > Filepointer:
+		case p.Type < Char || p.Type > MasterFunction:
 			return fmt.Errorf("parameter %q has type %#x", name, v.Type)
 		case p.Unsigned && !p.Type.Integer():
 			return fmt.Errorf("parameter %q is unsigned but no integer", name)
 		case p.Mode < ModeIn || p.Mode > ModeWork:
 			return fmt.Errorf("parameter %q has mode %d", name, v.Mode)
-		case v.Dims > DimsMax || v.Pad != [5]uint8{}:
+		case v.Dims > DimsMax || v.Pad != 0:
 			return fmt.Errorf("parameter %q has %d dimensions, at most %d may be", name, v.Dims, DimsMax)
 		}
 		p.Dims = append(p.Dims, v.Dim[:v.Dims]...)

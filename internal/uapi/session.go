@@ -45,11 +45,13 @@ const (
 	TypeRead
 	TypeDrop
 	TypeCallKept
+	TypeCallback
+	TypeReturn
 	typeEnd
 )
 
 var typeNames = [...]string{"", "HELLO", "ACK", "PING", "DATA", "ERROR", "BYE",
-	"INIT", "CALL", "READY", "RESULT", "BIND", "MODULE_INIT", "CANCEL", "BOUND", "DONE", "KEEP", "KEPT", "READ", "DROP", "CALL_KEPT"}
+	"INIT", "CALL", "READY", "RESULT", "BIND", "MODULE_INIT", "CANCEL", "BOUND", "DONE", "KEEP", "KEPT", "READ", "DROP", "CALL_KEPT", "CALLBACK", "RETURN"}
 
 func (t FrameType) String() string {
 	if t.Known() {
@@ -67,6 +69,9 @@ const FlagLast = 1
 // FlagAgain marks a HELLO of a side that keeps calls beyond a stream, and a CALL that is
 // sent again (SKEP_AGAIN).
 const FlagAgain = 2
+
+// FlagCalled marks a CALL that is sent again and has called its master (SKEP_CALLED).
+const FlagCalled = 4
 
 // Frame is struct skep_frame, the header of every frame.
 type Frame struct {
@@ -189,6 +194,24 @@ type Datum struct {
 // OneNode is a flag of Datum.Mode (SKEP_ONE_NODE).
 const OneNode = 0x100
 
+// Callback is struct skep_callback; the arguments follow it.
+type Callback struct {
+	Param, Length uint32
+	Number        uint64
+}
+
+// CallbackMax is the most bytes of arguments of a callback.
+const CallbackMax = FrameMax - 16
+
+// ParseCallback splits the payload of CALLBACK or RETURN.
+func ParseCallback(b []byte) (c Callback, args []byte, err error) {
+	c, args, err = DecodePrefix[Callback](b)
+	if err == nil {
+		err = checkTail("the arguments of a callback", uint64(c.Length), args)
+	}
+	return c, args, err
+}
+
 // BoundHeader is struct skep_bound; the manifest follows it.
 type BoundHeader struct {
 	Module, Manifest uint32
@@ -197,7 +220,7 @@ type BoundHeader struct {
 // Fixed is a structure of the contracts, little endian without padding.
 type Fixed interface {
 	Frame | Hello | ErrorHeader | InitHeader | Call | Proof | Ready | Result |
-		ModuleInit | Datum | BoundHeader | Limits | module | function | param |
+		ModuleInit | Datum | Callback | BoundHeader | Limits | module | function | param |
 		SnapshotAsk | SnapshotAnswer
 }
 
@@ -264,8 +287,10 @@ func flagsOf(t FrameType) uint16 {
 	switch t {
 	case TypeData:
 		return FlagLast
-	case TypeHello, TypeCall, TypeCallKept:
+	case TypeHello:
 		return FlagAgain
+	case TypeCall, TypeCallKept:
+		return FlagAgain | FlagCalled
 	}
 	return 0
 }

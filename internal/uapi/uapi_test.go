@@ -98,7 +98,7 @@ func TestHostileManifests(t *testing.T) {
 		"first parameter":          put32(firstFunction+64, 1),
 		"parameters of a function": put32(firstFunction+68, 2),
 		"function flags":           put32(firstFunction+72, 3),
-		"unknown function flags":   put32(firstFunction+72, 4),
+		"unknown function flags":   put32(firstFunction+72, 8),
 		"ranks without a number":   func(b []byte) []byte { b[firstParam+136+64] = byte(Long); return put32(firstFunction+80+72, 2)(b) },
 		"function pad":             put32(firstFunction+76, 1),
 		"two Initialize":           put32(firstFunction+80+72, 1),
