@@ -111,10 +111,13 @@ static u64 pad_to_eight(u64 bytes)
 	return -bytes & 7;
 }
 
+/* A function of the master has none of the kinds that travel. */
 enum kind { SCALAR, STRING, ARRAY, TEXTS, KINDS };
 
 static enum kind kind_of(const struct skep_param *p)
 {
+	if (p->type == SKEP_MASTER_FUNCTION)
+		return KINDS;
 	if (grid_type_text(p->type)) {
 		if (!p->dims && p->type == SKEP_STRING && p->mode == SKEP_IN)
 			return STRING;
@@ -211,6 +214,11 @@ static int measure_one(struct grid_call *c, u32 i, u32 direction, u64 *length)
 
 	if (kind_of(p) == TEXTS)
 		return measure_texts(c, i, direction, length);
+	if (kind_of(p) == KINDS) /* only a master has the pointer */
+		return c->value[i].at || direction == SKEP_OUT
+			       ? 0
+			       : fail_argument(c, i, -EINVAL,
+					       "it is a null pointer");
 	if (kind_of(p) == ARRAY) {
 		err = shape_of(c, i, &s);
 		if (err)

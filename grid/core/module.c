@@ -13,7 +13,7 @@ static const u8 element_size[] = {
 	[SKEP_CHAR] = 1,     [SKEP_SHORT] = 2,	     [SKEP_INT] = 4,
 	[SKEP_LONG] = 8,     [SKEP_FLOAT] = 4,	     [SKEP_DOUBLE] = 8,
 	[SKEP_SCOMPLEX] = 8, [SKEP_DCOMPLEX] = 16,   [SKEP_STRING] = 0,
-	[SKEP_FILENAME] = 0, [SKEP_FILEPOINTER] = 0,
+	[SKEP_FILENAME] = 0, [SKEP_FILEPOINTER] = 0, [SKEP_MASTER_FUNCTION] = 8,
 };
 
 u64 grid_type_size(u8 type)
@@ -146,7 +146,7 @@ static const char *param_wrong(const struct grid_module *m,
 
 	if (!name_ok(p->name))
 		return "a parameter has an invalid name";
-	if (type < SKEP_CHAR || type > SKEP_FILEPOINTER ||
+	if (type < SKEP_CHAR || type > SKEP_MASTER_FUNCTION ||
 	    (type != p->type && !grid_type_integer(p->type)))
 		return "a parameter has an unknown type";
 	if (p->mode < SKEP_IN || p->mode > SKEP_WORK)
@@ -158,6 +158,74 @@ static const char *param_wrong(const struct grid_module *m,
 	if (grid_type_text(p->type) && !text_ok(p))
 		return "strings and files must travel whole";
 	return NULL;
+}
+
+/* Whether sizes may use the parameter's value. */
+static int can_size(const struct skep_param *p)
+{
+	return grid_type_integer(p->type) && !p->dims && p->mode & SKEP_IN &&
+	       p->mode <= SKEP_INOUT;
+}
+
+/* Whether parameter p of function f can be a function of the master, and what
+ * this one refers to is of f. */
+static int takes_callback(const struct grid_module *m,
+			  const struct skep_function *f,
+			  const struct skep_param *p)
+{
+	const struct skep_param *q, *outer;
+	const struct skep_function *g;
+	u32 i;
+
+	if (f->flags || p->mode != SKEP_IN || p->dims ||
+	    p->refers >= m->head.functions)
+		return 0;
+	g = &m->function[p->refers];
+	if (!(g->flags & SKEP_FUNCTION_CALLBACK) ||
+	    g->params > SKEP_PARAMS_MAX || g->first > m->head.params ||
+	    g->params > m->head.params - g->first)
+		return 0;
+	for (i = 0; i < g->params; i++) {
+		q = &m->param[g->first + i];
+		if (!q->refers || q->type == SKEP_MASTER_FUNCTION)
+			continue;
+		if (q->refers > f->params)
+			return 0;
+		outer = &m->param[f->first + q->refers - 1];
+		if (!can_size(outer) || outer->type != q->type)
+			return 0;
+	}
+	return 1;
+}
+
+/* What a function of the master can be given: no texts but plain strings, and
+ * no complex numbers by value. */
+static int fits_callback(const struct skep_param *p)
+{
+	int value = p->mode == SKEP_IN && !p->dims;
+
+	if (p->refers && (!can_size(p) || p->mode != SKEP_IN))
+		return 0;
+	if (grid_type_text(p->type))
+		return p->type == SKEP_STRING && value;
+	return p->type != SKEP_MASTER_FUNCTION &&
+	       !(value &&
+		 (p->type == SKEP_SCOMPLEX || p->type == SKEP_DCOMPLEX));
+}
+
+static const char *callback_wrong(const struct grid_module *m,
+				  const struct skep_function *f,
+				  const struct skep_param *p)
+{
+	if (p->type == SKEP_MASTER_FUNCTION && !takes_callback(m, f, p))
+		return "a parameter cannot be a function of the master";
+	if (f->flags & SKEP_FUNCTION_CALLBACK)
+		return fits_callback(p) ? NULL
+					: "a function of the master has a "
+					  "parameter that it cannot have";
+	return p->refers && p->type != SKEP_MASTER_FUNCTION
+		       ? "a parameter refers to something"
+		       : NULL;
 }
 
 /* Whether the first parameter can be the number of ranks. */
@@ -179,10 +247,17 @@ static const char *function_wrong(const struct grid_module *m,
 	if (!name_ok(f->name) || f->params > SKEP_PARAMS_MAX ||
 	    f->first > m->head.params || f->params > m->head.params - f->first)
 		return "a function lies outside the tables";
-	if (f->flags & ~(SKEP_FUNCTION_INIT | SKEP_FUNCTION_RANKS) || f->pad)
+	if (f->flags & ~(SKEP_FUNCTION_INIT | SKEP_FUNCTION_RANKS |
+			 SKEP_FUNCTION_CALLBACK) ||
+	    f->pad)
 		return "a function has flags that are not known";
+	if (f->flags & SKEP_FUNCTION_CALLBACK &&
+	    f->flags != SKEP_FUNCTION_CALLBACK)
+		return "a function of the master has other flags too";
 	for (i = 0; i < f->params; i++) {
 		why = param_wrong(m, f, &m->param[f->first + i]);
+		if (!why)
+			why = callback_wrong(m, f, &m->param[f->first + i]);
 		if (why)
 			return why;
 	}
@@ -231,7 +306,8 @@ int grid_module_find(const struct grid_module *m, const char *name)
 	u32 i;
 
 	for (i = 0; i < m->head.functions; i++) {
-		if (!strcmp(m->function[i].name, name))
+		if (!(m->function[i].flags & SKEP_FUNCTION_CALLBACK) &&
+		    !strcmp(m->function[i].name, name))
 			return (int)i;
 	}
 	return -ENOENT;

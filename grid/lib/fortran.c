@@ -171,6 +171,12 @@ static int read_name(char *to, const char *from)
 static int refuse_param(const struct skep_handle *m, const struct skep_param *p,
 			const char *function)
 {
+	if (p->type == SKEP_MASTER_FUNCTION)
+		return grid_error_set(
+			OMRPC_E_ARGUMENTS,
+			"argument %s of %s.%s: the worker calls a C function, "
+			"which gets values: call %s from C",
+			p->name, m->name, function, function);
 	if (!grid_type_text(p->type) ||
 	    (!p->dims && (p->type == SKEP_FILENAME ||
 			  (p->type == SKEP_STRING && p->mode == SKEP_IN))))

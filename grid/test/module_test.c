@@ -58,7 +58,7 @@ static void test_refusals(void)
 	m.function[0].params = ~0u;
 	tap_ok(is_refused("outside"), "too many parameters are refused");
 	make_simple();
-	m.function[0].flags = 4;
+	m.function[0].flags = 8;
 	tap_ok(is_refused("flags"), "unknown flags are refused");
 	make_simple();
 	m.function[0].flags = SKEP_FUNCTION_RANKS;
@@ -79,7 +79,7 @@ static void test_refusals(void)
 	m.head.code -= 1;
 	tap_ok(is_refused("size"), "size code without an end is refused");
 	make_simple();
-	m.param[0].type = SKEP_FILEPOINTER + 1;
+	m.param[0].type = SKEP_MASTER_FUNCTION + 1;
 	tap_ok(is_refused("type"), "an unknown type is refused");
 	make_simple();
 	m.param[0].mode = 5;
@@ -87,6 +87,68 @@ static void test_refusals(void)
 	make_simple();
 	memset(m.param[0].name, 'a', SKEP_NAME_MAX);
 	tap_ok(is_refused("name"), "a name without an end is refused");
+}
+
+/* solve(IN int n, step(IN int n, IN double x[n])), where both n are one. */
+static void make_callback(void)
+{
+	manifest_init(&m, "back");
+	manifest_function(&m, "solve", 0);
+	manifest_param(&m, "n", SKEP_INT, SKEP_IN);
+	manifest_param(&m, "step", SKEP_MASTER_FUNCTION, SKEP_IN)->refers = 1;
+	manifest_function(&m, "solve", SKEP_FUNCTION_CALLBACK);
+	manifest_param(&m, "n", SKEP_INT, SKEP_IN)->refers = 1;
+	manifest_param(&m, "x", SKEP_DOUBLE, SKEP_IN)->dims = 1;
+	m.param[3].dim[0].size = manifest_scalar(&m, 0);
+}
+
+#define REFUSED_IF(change, words)                                              \
+	do {                                                                   \
+		make_callback();                                               \
+		change;                                                        \
+		tap_ok(is_refused(words), "refused: " #change);                \
+	} while (0)
+
+static void test_callbacks(void)
+{
+	u64 length;
+	struct grid_call c;
+	int n = 3;
+
+	make_callback();
+	tap_ok(!reopen_module() && grid_module_find(&module, "solve") == 0,
+	       "a function of the master is not found by its name");
+	grid_call_init(&c, &module, 0);
+	c.value[0].bits = 3;
+	tap_ok(grid_call_measure(&c, SKEP_IN, &length) == -EINVAL &&
+		       c.wrong == 1,
+	       "the master gives the function");
+	c.value[1].at = &n;
+	tap_ok(!grid_call_measure(&c, SKEP_IN, &length) && length == 8 &&
+		       !grid_call_measure(&c, SKEP_OUT, &length) && !length,
+	       "no bytes of it travel");
+	REFUSED_IF(m.param[1].refers = 0, "function of the master");
+	REFUSED_IF(m.param[1].refers = 2, "function of the master");
+	REFUSED_IF(m.param[1].mode = SKEP_INOUT, "function of the master");
+	REFUSED_IF(m.param[1].type |= SKEP_TYPE_UNSIGNED, "type");
+	REFUSED_IF(m.function[0].flags = SKEP_FUNCTION_INIT,
+		   "function of the master");
+	REFUSED_IF(m.function[1].flags |= SKEP_FUNCTION_INIT, "other flags");
+	REFUSED_IF(m.function[1].params = ~0u, "function of the master");
+	REFUSED_IF(m.function[1].first = ~0u, "function of the master");
+	REFUSED_IF(m.param[2].refers = 3, "function of the master");
+	REFUSED_IF(m.param[2].refers = 2, "function of the master");
+	REFUSED_IF(m.param[2].type = SKEP_LONG, "function of the master");
+	REFUSED_IF(m.param[2].mode = SKEP_INOUT, "cannot have");
+	REFUSED_IF(m.param[3].refers = 1, "function of the master");
+	REFUSED_IF(m.param[3].type = SKEP_STRING, "cannot have");
+	REFUSED_IF(m.param[3].type = SKEP_DCOMPLEX;
+		   m.param[3].dims = 0, "cannot have");
+	REFUSED_IF(m.param[3].type = SKEP_FILENAME;
+		   m.param[3].dims = 0, "cannot have");
+	REFUSED_IF(m.param[3].type = SKEP_MASTER_FUNCTION;
+		   m.param[3].dims = 0, "function of the master");
+	REFUSED_IF(m.param[0].refers = 1, "refers to something");
 }
 
 static void test_names(void)
@@ -616,6 +678,7 @@ int main(int argc, char **argv)
 		return write_seed(argv[1]);
 	test_refusals();
 	test_names();
+	test_callbacks();
 	test_bounds();
 	test_size_code();
 	test_items();

@@ -50,6 +50,9 @@ class Arguments:
         return ArgumentError("argument %s of %s: %s" % (p.name, name, text))
 
     def take(self, i, p, value):
+        if p.type.kind == "m":
+            text = "Python can't give a function that a worker calls: call from C"
+            raise self.fail(p, text)
         if p.type.kind == "t":
             self.take_text(i, p, value)
         elif p.dims:

@@ -11,10 +11,11 @@ FUNCTION = struct.Struct("<64sIIII")
 PARAM = struct.Struct("<64sBBB5x64x")
 
 INIT = 1
+CALLBACK = 4
 IN, OUT, WORK = 1, 2, 4
 MODES = {1: "IN", 2: "OUT", 3: "INOUT", 4: "WORK"}
 UNSIGNED = 0x80
-STRING, FILENAME, FILEPOINTER = 9, 10, 11
+STRING, FILENAME, FILEPOINTER, MASTER_FUNCTION = 9, 10, 11, 12
 
 
 class Type:
@@ -45,6 +46,7 @@ TYPES = {
     STRING: Type("string", "", "", 0, "t"),
     FILENAME: Type("filename", "", "", 0, "t"),
     FILEPOINTER: Type("filepointer", "", "", 0, "t"),
+    MASTER_FUNCTION: Type("function", "", "", 0, "m"),
 }
 
 
@@ -91,5 +93,6 @@ def read_manifest(handle):
             data, MODULE.size + i * FUNCTION.size
         )
         entry = FunctionEntry(text_of(word), i, flags, every[first : first + count])
-        table[entry.name] = entry
+        if not flags & CALLBACK:
+            table[entry.name] = entry
     return text_of(name), table
