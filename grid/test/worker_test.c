@@ -24,7 +24,7 @@
 #define NONCE 0x123456789abcdef1ull
 #define TIMEOUT_MS 30000 /* ms for one read or write */
 
-enum { SCALE, INITIALIZE, STATE, SAY, REST, FILL };
+enum { SCALE, INITIALIZE, STATE, SAY, REST, FILL, BACK, STEP };
 
 static const char *build, *substrate;
 static const char *library;
@@ -124,7 +124,7 @@ static int await_ready(void)
 	struct skep_frame f;
 
 	return next_frame(&f, payload) && f.type == SKEP_READY &&
-	       f.length == sizeof(*r) && r->functions == 6 &&
+	       f.length == sizeof(*r) && r->functions == 8 &&
 	       proof_valid(&r->proof);
 }
 
@@ -306,6 +306,101 @@ static int stderr_has(const char *text)
 }
 
 /* Tests -------------------------------------------------------------------- */
+
+/* step(n, i, x, sum), both ways, for n of 2. */
+struct step_in {
+	struct skep_callback head;
+	u64 n, i;
+	double x[2];
+};
+
+struct step_out {
+	struct skep_callback head;
+	double sum, x[2];
+};
+
+static int take_step(u64 number, u64 i, double x)
+{
+	static u8 payload[SKEP_FRAME_MAX];
+	const struct step_in *s = (void *)payload;
+	struct skep_frame f;
+
+	return next_frame(&f, payload) && f.type == SKEP_CALLBACK &&
+	       f.call == call_number && f.length == sizeof(*s) &&
+	       s->head.param == 1 && s->head.number == number &&
+	       s->head.length == sizeof(*s) - sizeof(s->head) && s->n == 2 &&
+	       s->i == i && s->x[0] == x && s->x[1] == 0;
+}
+
+static int begin_back(s64 n)
+{
+	return begin_session() && send_call(BACK, &n, 8, 8);
+}
+
+static int answer_step(struct step_out s)
+{
+	return send_frame(SKEP_RETURN, 0, call_number, &s, sizeof(s));
+}
+
+static void test_callbacks(void)
+{
+	const struct step_out good = {{1, 24, 1}, 10, {20, 0}};
+	const char unexpected[] = "worker: the session with the agent ended: "
+				  "received an unexpected frame\n";
+	struct step_out bad;
+	double sum;
+
+	CHECK(begin_back(2) && take_step(1, 7, 1) && answer_step(good) &&
+		      take_step(2, 8, 30) &&
+		      answer_step((struct step_out){{1, 24, 2}, 3, {4, 5}}) &&
+		      take_result(&sum, 8) && sum == 7 && call_scale(3),
+	      "functions of the master are called, in turn");
+	CHECK(!end_session(), "and the worker goes on");
+	bad = good;
+	bad.head.number = 2;
+	CHECK(begin_back(2) && take_step(1, 7, 1) && answer_step(bad) &&
+		      stderr_has(unexpected) && end_session() == 3,
+	      "an answer of another number ends the session");
+	bad = good;
+	bad.head.param = 2;
+	CHECK(begin_back(2) && take_step(1, 7, 1) && answer_step(bad) &&
+		      stderr_has(unexpected) && end_session() == 3,
+	      "so does one of another function");
+	bad = good;
+	bad.head.length = 16;
+	CHECK(begin_back(2) && take_step(1, 7, 1) && answer_step(bad) &&
+		      stderr_has(unexpected) && end_session() == 3,
+	      "and one of another length");
+	CHECK(begin_back(2) && take_step(1, 7, 1) &&
+		      send_frame(SKEP_BYE, 0, 0, "", 0) && end_session() == 0,
+	      "a worker that waits for an answer obeys BYE");
+	CHECK(begin_back(0x20000) &&
+		      take_error(call_number, "1048592 bytes of arguments") ==
+			      SKEP_E_ARGUMENTS &&
+		      end_session() == 5,
+	      "arguments that fit no frame end the call and the worker");
+	CHECK(begin_back(-3) &&
+		      take_error(call_number, "argument 3 (x) of step") ==
+			      SKEP_E_ARGUMENTS &&
+		      end_session() == 5,
+	      "so do sizes that cannot be");
+	CHECK(begin_back(-1) &&
+		      stderr_has("worker: a function of the master may only be "
+				 "called by the thread that runs the call, and "
+				 "not after its end\n") &&
+		      end_session() == 5,
+	      "another thread cannot call the master");
+	CHECK(begin_back(-2) &&
+		      stderr_has("worker: a function of the master was called "
+				 "that this call was not given\n") &&
+		      end_session() == 5,
+	      "nor is another function called");
+	CHECK(begin_session() && send_call(STEP, &sum, 8, 8) &&
+		      take_error(call_number, "can be called") ==
+			      SKEP_E_NO_FUNCTION &&
+		      !end_session(),
+	      "a call cannot name a function of the master");
+}
 
 static void test_calls(void)
 {
@@ -526,6 +621,7 @@ static void test_substrate(const char *c_library, int under)
 	bee = under;
 	substrate = under ? "under bee" : "natively";
 	test_calls();
+	test_callbacks();
 	test_state();
 	test_digested();
 	if (!bee)

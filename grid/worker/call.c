@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/sha256.h"
+#include "callback.h"
 #include "order.h"
 #include "stream.h"
 #include "texts.h"
@@ -189,7 +190,9 @@ static int run_call(struct grid_call *c, const struct skep_worker *w, u64 call,
 
 	bad = texts_open(c, &why);
 	if (!bad) {
+		callback_begin(c, call);
 		exec_ns = call_function(c, w);
+		callback_end();
 		bad = texts_collect(c, &why);
 	}
 	err = bad ? refuse_texts(c, call, why, bad)
@@ -201,6 +204,7 @@ static int run_call(struct grid_call *c, const struct skep_worker *w, u64 call,
 int call_known(const struct grid_module *m, u32 function, int initialize)
 {
 	return function < m->head.functions &&
+	       !(m->function[function].flags & SKEP_FUNCTION_CALLBACK) &&
 	       !(m->function[function].flags & SKEP_FUNCTION_INIT) ==
 		       !initialize;
 }

@@ -41,6 +41,14 @@ struct skep_worker {
 extern const struct skep_worker skep_worker;
 
 /*
+ * Calls a function of the master that the running call was given: the one that
+ * `function` of the manifest describes. argument[i] points to the i-th argument
+ * that the master's function gets. Returns when that has returned. Only for the
+ * thread that runs the call; if the call cannot go on, the worker ends.
+ */
+void skep_worker_callback(unsigned function, void *const *argument);
+
+/*
  * What main() does, for programs that must have a main of their own: serves
  * calls until the agent ends the session. Returns the process's exit status,
  * see docs/design/grid.md.
