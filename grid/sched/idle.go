@@ -155,6 +155,6 @@ func isBetter(a, b *lease) bool {
 func (s *Scheduler) isSlow(l *lease) bool {
 	usual, known := l.call.session.times[l.call.work]
 	ran := s.now.Sub(l.started)
-	return known && len(l.call.leases) < s.cfg.Copies &&
+	return known && !l.call.backs && len(l.call.leases) < s.cfg.Copies &&
 		ran >= max(2*usual, s.cfg.CopyFrom)
 }

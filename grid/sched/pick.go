@@ -126,6 +126,7 @@ type kind struct {
 	work   work
 	worker Worker
 	memory uint64
+	backs  bool
 }
 
 // kindsMax bounds what a session remembers. After that equal calls may have two numbers.
@@ -133,7 +134,7 @@ const kindsMax = 1024
 
 // kindOf numbers the kind of a call.
 func (ss *session) kindOf(c *call) int {
-	k := kind{c.work, c.worker, c.memory}
+	k := kind{c.work, c.worker, c.memory, c.backs}
 	n, ok := ss.kinds[k]
 	if !ok {
 		if len(ss.kinds) >= kindsMax {
@@ -218,7 +219,7 @@ func (s *Scheduler) isAvoided(n *node, c *call) bool {
 // mayRun reports whether the program has not excluded the node: by binding the call to another,
 // or by a selector.
 func (c *call) mayRun(n *node) bool {
-	return (c.only == "" || c.only == n.id) && (n.apart || c.session.user.id == "") && c.session.on.Matches(&n.about)
+	return (c.only == "" || c.only == n.id) && (n.apart || c.session.user.id == "") && (n.backs || !c.backs) && c.session.on.Matches(&n.about)
 }
 
 func (c *call) endedOn(n *node) bool {

@@ -82,6 +82,8 @@ type NodeUp struct {
 	Memory uint64 // bytes that the node offers to calls
 	About  label.Node
 	Apart  bool // it keeps users apart; only then it gets calls of a user who has an id
+	// It passes callbacks on; only then it gets calls that may call their master.
+	Callbacks bool
 }
 
 // NodeDown: the connection of a node ended.
@@ -145,7 +147,12 @@ type CallQueued struct {
 	Node     NodeID   // the only node that may run it; "" for any
 	// Nobody knows how long it takes: no lease waits for its end, nor does it wait for another's.
 	Long bool
+	// It may call its master. It never has a second lease at the same time.
+	Callbacks bool
 }
+
+// CallOnce: a call has called its master, so it must not begin anew. Without a lease it fails.
+type CallOnce struct{ Call CallID }
 
 // CallCancel: the master cancelled the call.
 type CallCancel struct{ Call CallID }
@@ -205,6 +212,7 @@ func (SessionClose) event() {}
 func (UserSet) event()      {}
 func (CallQueued) event()   {}
 func (CallCancel) event()   {}
+func (CallOnce) event()     {}
 func (CallDone) event()     {}
 func (CallFailed) event()   {}
 func (Tick) event()         {}

@@ -74,7 +74,65 @@ type script struct {
 	steps []step
 }
 
+func submitBack(id CallID) Event {
+	return CallQueued{Call: id, Session: 1, Worker: modA, Callbacks: true}
+}
+func backNode(id NodeID, slots int) Event {
+	return NodeUp{Node: id, Slots: slots, Memory: 100, Callbacks: true}
+}
+
+// twoBackNodes grants call 1, which may call its master, to node a of two nodes.
+func twoBackNodes(steps ...step) []step {
+	return append([]step{{0, SessionOpen{Session: 1}, nil}, {0, backNode("a", 1), nil}, {0, askSlots("a", 1), nil},
+		{1, submitBack(1), []string{"grant 1 to a #1"}}, {1, backNode("b", 1), nil}, {1, askSlots("b", 1), nil}}, steps...)
+}
+
+const once = "; the call had called its master before, so it is not run again"
+
 var scripts = []script{
+	{"a call that may call its master waits for a node that passes this on", Config{}, stepsFirst(
+		step{1, submitBack(1), nil},
+		step{2, askSlots("a", 1), nil},
+		step{3, submitCall(2, 1, modA), []string{"grant 2 to a #1"}},
+		step{4, backNode("b", 1), nil},
+		step{5, askSlots("b", 1), []string{"grant 1 to b #2"}},
+	)},
+	{"a call for which no node passes on what it calls fails with this reason", Config{NoNode: 5 * time.Second}, stepsFirst(
+		step{1, submitBack(1), nil},
+		step{5, Tick{}, nil},
+		step{6, Tick{}, []string{"fail 1: no node that is up and may run the call passes on what it calls in its master: update the agents of the nodes"}},
+	)},
+	{"before it has called its master a call runs again elsewhere", Config{}, twoBackNodes(
+		step{2, workerDied("a", 1, 1, 9), []string{"requeue 1", "grant 1 to b #2"}},
+		step{3, callDone("b", 1, 2), []string{"commit 1 #2"}},
+	)},
+	{"a call that has called its master is not run again after a death", Config{}, twoBackNodes(
+		step{2, CallOnce{1}, nil},
+		step{3, workerDied("a", 1, 1, 9), []string{"fail 1: exit status 9" + once}},
+	)},
+	{"nor after the loss of its node", Config{}, twoBackNodes(
+		step{2, CallOnce{1}, nil},
+		step{3, NodeDown{"a"}, []string{"fail 1: the connection to its node broke" + once}},
+	)},
+	{"nor when its node gives it back", Config{}, twoBackNodes(
+		step{2, CallOnce{1}, nil},
+		step{3, CallFailed{Node: "a", Call: 1, Fence: 1, Kind: Returned, Why: "the owner is back"}, []string{"fail 1: the owner is back" + once}},
+	)},
+	{"nor when its node is barred", Config{}, twoBackNodes(
+		step{2, CallOnce{1}, nil},
+		step{3, CallFailed{Node: "a", Call: 1, Fence: 1, Kind: Unsafe, Why: "another program"}, []string{"fail 1: another program" + once}},
+	)},
+	{"a drained node keeps a call that has called its master", Config{}, twoBackNodes(
+		step{2, CallOnce{1}, nil},
+		step{3, NodeDrain{Node: "a", On: true, Move: true, Why: "drained"}, nil},
+		step{4, callDone("a", 1, 1), []string{"commit 1 #1"}},
+	)},
+	{"a slow call that may call its master gets no copy", Config{}, twoBackNodes(
+		step{2, callDone("a", 1, 1), []string{"commit 1 #1"}},
+		step{2, askSlots("a", 1), nil},
+		step{3, submitBack(2), []string{"grant 2 to b #2"}},
+		step{9, Tick{}, nil},
+	)},
 	{"a call waits for a node that asks", Config{}, stepsFirst(
 		step{1, submitCall(1, 1, modA), nil},
 		step{2, askSlots("a", 1), []string{"grant 1 to a #1"}},

@@ -48,6 +48,7 @@ type node struct {
 	memory  uint64
 	about   label.Node
 	apart   bool
+	backs   bool   // as in NodeUp.Callbacks
 	used    uint64 // memory of the leases that run
 	want    int    // slots that it asked for and that are not granted yet
 	spare   uint64 // free memory of its last Ask, less the memory granted since
@@ -101,6 +102,8 @@ type call struct {
 	memory  uint64
 	only    NodeID // the node that it is bound to, or ""
 	long    bool   // as in CallQueued
+	backs   bool   // as in CallQueued.Callbacks
+	once    bool   // as in CallOnce
 	data    []Digest
 	leases  []*lease
 	since   time.Time // queued first
@@ -130,6 +133,9 @@ type lease struct {
 	started time.Time // when it was granted or, if it was ahead, when it got its slot
 	seen    time.Time // when a beat last listed it
 }
+
+// OnceWhy follows the reason for which a call after CallOnce fails.
+const OnceWhy = "; the call had called its master before, so it is not run again"
 
 // New returns a scheduler without nodes.
 func New(cfg Config) *Scheduler {
@@ -203,6 +209,10 @@ func (s *Scheduler) Handle(now time.Time, ev Event) []Action {
 		s.callQueued(e)
 	case CallCancel:
 		s.dropCall(s.calls[e.Call])
+	case CallOnce:
+		if c := s.calls[e.Call]; c != nil {
+			c.once = true
+		}
 	case CallDone:
 		s.callDone(e)
 	case CallFailed:
@@ -283,6 +293,7 @@ func (s *Scheduler) nodeUp(e NodeUp) {
 	s.open.forget(n)
 	n.up, n.silent, n.heard = true, false, s.now
 	n.slots, n.memory, n.about, n.apart = max(e.Slots, 0), e.Memory, e.About, e.Apart
+	n.backs = e.Callbacks
 	n.idle = map[Idle]int{}
 	n.seats = make([]seat, n.slots)
 	n.held = map[Digest]bool{}
@@ -344,6 +355,9 @@ func (s *Scheduler) drainNode(n *node, e NodeDrain) {
 // whether another of them can take it.
 func (s *Scheduler) mayMove(l *lease) bool {
 	c := l.call
+	if c.once {
+		return false
+	}
 	if c.only != "" || c.session.on.IsAll() {
 		return c.only == ""
 	}
@@ -463,6 +477,7 @@ func (s *Scheduler) callQueued(e CallQueued) {
 		memory:  e.Memory,
 		only:    e.Node,
 		long:    e.Long,
+		backs:   e.Callbacks,
 		data:    e.Data,
 		since:   s.now,
 	}
@@ -593,6 +608,10 @@ func (s *Scheduler) loseLease(l *lease, why string) {
 
 // requeueCall puts a call back in its place in the queue, unless a copy still runs.
 func (s *Scheduler) requeueCall(l *lease, why string, moved bool) {
+	if l.call.once {
+		s.fail(l.call, Exhausted, why+OnceWhy)
+		return
+	}
 	s.emit(Requeued{l.Lease, why, moved})
 	if len(l.call.leases) == 0 {
 		l.call.session.queue.add(l.call)
@@ -671,6 +690,8 @@ func (s *Scheduler) whyUnfit(c *call, most uint64, any bool) string {
 		return fmt.Sprintf("no node that is up matches %s", c.session.on)
 	case c.session.user.id != "" && !slices.ContainsFunc(s.nodes, func(o *node) bool { return o.isUsable() && c.mayRun(o) }):
 		return "no node that is up keeps users apart: update the agents of the nodes"
+	case c.backs && !slices.ContainsFunc(s.nodes, func(o *node) bool { return o.isUsable() && c.mayRun(o) }):
+		return "no node that is up and may run the call passes on what it calls in its master: update the agents of the nodes"
 	case c.memory > most:
 		return fmt.Sprintf("the call needs %d bytes of memory and the largest node gives %d", c.memory, most)
 	}
