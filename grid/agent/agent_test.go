@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -133,6 +134,7 @@ type fakeHub struct {
 	asks    []proto.Ask
 	order   []string // texts of logs, and "released SESSION"
 	large   map[uint64][]byte
+	master  func(context.Context, []byte) ([]byte, error) // answers callbacks
 	argErr  error
 	lost    error // each blob
 	cut     error // each stream of a program
@@ -189,6 +191,16 @@ func (h *fakeHub) result(_ context.Context, call, _, n uint64, body io.Reader, s
 	defer h.mu.Unlock()
 	h.results[call] = b
 	return h.refuses
+}
+
+func (h *fakeHub) callback(ctx context.Context, call, fence uint64, payload []byte) ([]byte, error) {
+	h.mu.Lock()
+	answer := h.master
+	h.mu.Unlock()
+	if answer == nil {
+		return nil, errors.New("no master")
+	}
+	return answer(ctx, payload)
 }
 
 func (h *fakeHub) exec(_ context.Context, id string, _ uint64) (io.ReadWriteCloser, error) {

@@ -70,7 +70,9 @@ func (a *Agent) tryCall(ctx context.Context, l *lease) (*proto.Done, []byte, err
 	}
 	done, result, err := a.callWorker(ctx, w, l)
 	var f *failure
-	if err != nil && !(errors.As(err, &f) && f.reason == proto.ReasonError) {
+	// A function that was stopped while it called the master does not go on.
+	reusable := errors.As(err, &f) && f.reason == proto.ReasonError && !l.Callbacks
+	if err != nil && !reusable {
 		err = w.failureReason(ctx, err)
 		a.pool.removeWorker(w)
 		w = nil
@@ -217,7 +219,7 @@ func (a *Agent) callWorker(ctx context.Context, w *worker, l *lease) (*proto.Don
 		return nil, nil, &sourceError{err}
 	}
 	defer args.Close()
-	answer, err := w.run(&l.Lease, args)
+	answer, err := w.run(ctx, &l.Lease, args)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -4,6 +4,7 @@ package agent
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
@@ -20,6 +21,7 @@ import (
 
 	"skep/grid/ident"
 	"skep/grid/proto"
+	"skep/internal/uapi"
 )
 
 const (
@@ -35,16 +37,21 @@ type client struct {
 	address string
 	tls     *tls.Config
 	http    *http.Client
+	patient *http.Client // waits for an answer as long as it takes
 }
 
 func newClient(address string, config *tls.Config) *client {
 	c := &client{address: address, tls: config}
-	c.http = &http.Client{Transport: &http.Transport{
+	t := &http.Transport{
 		DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return c.dial(ctx)
 		},
 		MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute, ResponseHeaderTimeout: requestLimit,
-		WriteBufferSize: 256 << 10, ReadBufferSize: 256 << 10, DisableCompression: true}}
+		WriteBufferSize: 256 << 10, ReadBufferSize: 256 << 10, DisableCompression: true}
+	c.http = &http.Client{Transport: t}
+	long := t.Clone()
+	long.ResponseHeaderTimeout = 0
+	c.patient = &http.Client{Transport: long}
 	return c
 }
 
@@ -166,6 +173,26 @@ func (c *client) result(ctx context.Context, call, fence, n uint64, body io.Read
 		return err
 	}
 	return resp.Body.Close()
+}
+
+func (c *client) callback(ctx context.Context, call, fence uint64, payload []byte) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, base+proto.PathCallback(call, fence), bytes.NewReader(payload))
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.patient.Do(r)
+	if err == nil {
+		err = checkResponse(resp, http.StatusOK)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, uapi.FrameMax+1))
+	if err == nil && len(answer) > uapi.FrameMax {
+		err = errors.New("the answer of the master is too long")
+	}
+	return answer, err
 }
 
 // atEnd calls f when the reader ends without an error.

@@ -19,6 +19,9 @@ type hub interface {
 	args(ctx context.Context, call, fence, length uint64) (io.ReadCloser, error)
 	// result sends n bytes and then the digest that sum gives.
 	result(ctx context.Context, call, fence, n uint64, body io.Reader, sum func() string) error
+	// callback sends the payload of CALLBACK for a lease, and returns that of RETURN when the
+	// master's function has returned.
+	callback(ctx context.Context, call, fence uint64, payload []byte) ([]byte, error)
 	// exec opens the standard streams of a program; fence is that of its lease, or 0.
 	exec(ctx context.Context, id string, fence uint64) (io.ReadWriteCloser, error)
 	// fetch brings a blob into a store and continues a partial download.

@@ -321,6 +321,7 @@ func (a *Agent) runSession(ctx context.Context, node *ident.Node, cache *blob.St
 	}
 	l := &link{client: newClient(address, config), node: node, near: a.config.Near}
 	defer l.http.CloseIdleConnections()
+	defer l.patient.CloseIdleConnections()
 	if err := l.claimIdentity(ctx, a.boot); err != nil {
 		return err
 	}

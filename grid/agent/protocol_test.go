@@ -197,7 +197,7 @@ func TestAnswersOfAWorker(t *testing.T) {
 	} {
 		w := &worker{agent: &Agent{}, wire: wireOf(c.frames...)}
 		l := &proto.Lease{Call: 7, Name: "f", Result: 10}
-		a, err := w.run(l, strings.NewReader(""))
+		a, err := w.run(t.Context(), l, strings.NewReader(""))
 		var text []byte
 		if err == nil {
 			text, err = io.ReadAll(a)
@@ -209,7 +209,7 @@ func TestAnswersOfAWorker(t *testing.T) {
 		}
 	}
 	w := &worker{agent: &Agent{}, wire: wireOf(result(4))}
-	_, err := w.run(&proto.Lease{Call: 7, Length: 5, Result: 10}, strings.NewReader("cut"))
+	_, err := w.run(t.Context(), &proto.Lease{Call: 7, Length: 5, Result: 10}, strings.NewReader("cut"))
 	var source *sourceError
 	if !errors.As(err, &source) {
 		t.Errorf("arguments that are cut: %v", err)

@@ -37,6 +37,7 @@ type worker struct {
 	output  *lines
 	flushed chan struct{}          // closed when it has ended and all of its output was passed on
 	busy    atomic.Uint64          // the call that it runs, for its log lines
+	called  stopwatch              // runs while the worker waits for its master
 	mute    atomic.Int64           // it was killed for a silence this long, in nanoseconds
 	deaf    atomic.Bool            // or for reading nothing as long
 	over    atomic.Pointer[excess] // or for this
@@ -318,7 +319,7 @@ func workerError(payload []byte) error {
 func (w *worker) watchLimits(ctx context.Context, limit, wall time.Duration) func() {
 	stop, ended := make(chan struct{}), make(chan struct{})
 	w.wire.noteHeard()
-	began, paused := time.Now(), w.process.pausedFor()
+	began, paused := time.Now(), w.process.pausedFor()+w.called.read()
 	go func() {
 		defer close(ended)
 		often := limit / 16
@@ -348,7 +349,7 @@ func (w *worker) watchLimits(ctx context.Context, limit, wall time.Duration) fun
 					w.process.kill()
 					return
 				}
-				if used := time.Since(began) - (w.process.pausedFor() - paused); wall > 0 && used > wall {
+				if used := time.Since(began) - (w.process.pausedFor() + w.called.read() - paused); wall > 0 && used > wall {
 					w.over.Store(wallExcess(wall, used))
 					w.process.kill()
 					return
@@ -443,14 +444,23 @@ type answer struct {
 
 // run sends a call and waits for the head of its answer. After an error the worker
 // cannot be used again, unless the error is a failure with ReasonError.
-func (w *worker) run(l *proto.Lease, args io.Reader) (*answer, error) {
+func (w *worker) run(ctx context.Context, l *proto.Lease, args io.Reader) (*answer, error) {
 	c := uapi.Call{Function: l.Function, Length: l.Total(), Result: l.Result}
 	if err := w.wire.write(uapi.Frame{Type: uapi.TypeCall, Call: l.Call}, uapi.Append(nil, c)); err != nil {
 		return nil, err
 	}
 	sent := make(chan error, 1)
 	go func() { sent <- w.wire.sendData(l.Call, args, l.Total()) }()
-	a, err := w.readAnswer(l.Call, sent)
+	r, err := w.readReply(l.Call, sent)
+	for number := uint64(1); err == nil && r.Type == uapi.TypeCallback && l.Callbacks; number++ {
+		if err = w.passCallback(ctx, l, number, r.payload); err == nil {
+			r, err = w.readReply(l.Call, sent)
+		}
+	}
+	var a *answer
+	if err == nil {
+		a, err = w.answerOf(l.Call, r)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -462,7 +472,9 @@ func (w *worker) run(l *proto.Lease, args io.Reader) (*answer, error) {
 	return a, nil
 }
 
-func (w *worker) readAnswer(call uint64, sent chan error) (*answer, error) {
+// readReply reads what the worker sends when all its arguments were sent; an ERROR becomes an
+// error.
+func (w *worker) readReply(call uint64, sent chan error) (wireFrame, error) {
 	type reply struct {
 		f   wireFrame
 		err error
@@ -477,30 +489,36 @@ func (w *worker) readAnswer(call uint64, sent chan error) (*answer, error) {
 	case r = <-got:
 	case err := <-sent:
 		if err != nil {
-			return nil, err // the read ends with the worker
+			return wireFrame{}, err // the read ends with the worker
 		}
 		r = <-got
 		sent <- nil
 	}
 	if r.err != nil {
-		return nil, r.err
+		return wireFrame{}, r.err
 	}
 	if r.f.Call != call {
-		return nil, fmt.Errorf("it sent %v of another call", r.f.Type)
+		return wireFrame{}, fmt.Errorf("it sent %v of another call", r.f.Type)
 	}
 	switch r.f.Type {
 	case uapi.TypeError:
-		return nil, w.handleError(r.f.payload, sent)
-	case uapi.TypeResult:
-	default:
-		return nil, fmt.Errorf("it sent %v where RESULT was due", r.f.Type)
+		return wireFrame{}, w.handleError(r.f.payload, sent)
+	case uapi.TypeResult, uapi.TypeCallback:
+		err := <-sent // they count only if all arguments were sent
+		sent <- nil
+		return r.f, err
 	}
-	res, err := uapi.DecodeExact[uapi.Result](r.f.payload)
+	return wireFrame{}, fmt.Errorf("it sent %v where RESULT was due", r.f.Type)
+}
+
+// answerOf returns the answer of which a worker sent the head.
+func (w *worker) answerOf(call uint64, f wireFrame) (*answer, error) {
+	if f.Type != uapi.TypeResult {
+		return nil, fmt.Errorf("it sent %v where RESULT was due", f.Type)
+	}
+	res, err := uapi.DecodeExact[uapi.Result](f.payload)
 	if err == nil {
 		err = w.checkProof(res.Proof)
-	}
-	if err == nil {
-		err = <-sent // a result counts only if all arguments were sent
 	}
 	w.wire.idle.Add(1) // from now on silence counts only inside Read
 	return &answer{Result: res, worker: w, call: call, digest: sha256.New(), left: res.Length}, err

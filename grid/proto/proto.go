@@ -64,6 +64,7 @@ const (
 	PatternBlob   = "GET " + pathBlob + "{digest}"
 	PatternArgs   = "GET " + pathCall + "{call}/args"
 	PatternResult = "PUT " + pathCall + "{call}/result"
+	PatternBack   = "POST " + pathCall + "{call}/callback"
 	PatternExec   = "POST " + pathExec + "{exec}/stream"
 )
 
@@ -81,6 +82,12 @@ func PathArgs(call, fence uint64) string {
 // PathResult returns the path of a leased call's result.
 func PathResult(call, fence uint64) string {
 	return fmt.Sprintf("%s%d/result?fence=%d", pathCall, call, fence)
+}
+
+// PathCallback returns the path on which a leased call calls its master. The body is the
+// payload of CALLBACK, and the answer's that of RETURN.
+func PathCallback(call, fence uint64) string {
+	return fmt.Sprintf("%s%d/callback?fence=%d", pathCall, call, fence)
 }
 
 // PathExec returns the path of the stream of one program that `skep exec` started. fence is that
@@ -199,7 +206,8 @@ const (
 	ProblemIdentity = "identity" // two agents have the same identity
 	ProblemFence    = "fence"    // the lease is no longer current
 	ProblemGone     = "gone"
-	ProblemFull     = "full" // the hub's disk is full
+	ProblemCallback = "callback" // the call ends, because its worker calls the master wrongly
+	ProblemFull     = "full"     // the hub's disk is full
 	ProblemInternal = "internal"
 )
 
@@ -254,6 +262,8 @@ type Hello struct {
 	Programs bool `json:"programs,omitempty"`
 	// Data: it knows Lease.Data, Lease.Keep and Forget.
 	Data bool `json:"data,omitempty"`
+	// Callbacks: it knows Lease.Callbacks.
+	Callbacks bool `json:"callbacks,omitempty"`
 }
 
 // Welcome answers Hello; a refusal has Problem, and the hub's own revision.
@@ -342,6 +352,8 @@ type Lease struct {
 	// result that are wanted later: the node stores a copy of each.
 	Data []Part `json:"data,omitempty"`
 	Keep []Part `json:"keep,omitempty"`
+	// Callbacks: the function may call the master, at PathCallback.
+	Callbacks bool `json:"callbacks,omitempty"`
 }
 
 // A Part of the bytes that a worker receives or sends. Parts are in ascending order.
