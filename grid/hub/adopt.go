@@ -205,7 +205,7 @@ func (h *Hub) endAdopted(ev sched.Event) bool {
 			h.failCall(sched.FailCall{Call: c.id, Session: c.caller.id, Reason: sched.Fatal, Why: v.Why})
 			return true
 		}
-		h.handleEvent(h.requeueAdopted(v.Fence, v.Why))
+		h.handleEvent(h.requeueAdopted(v.Fence, v.Why)...)
 		if v.Kind == sched.Unsafe {
 			h.handleEvent(sched.NodeBar{Node: v.Node})
 		}
@@ -215,23 +215,27 @@ func (h *Hub) endAdopted(ev sched.Event) bool {
 	return true
 }
 
-// requeueAdopted returns the event that gives the call of an adopted lease to the scheduler.
-func (h *Hub) requeueAdopted(f sched.Fence, why string) sched.Event {
+// requeueAdopted returns the event that gives the call of an adopted lease to the scheduler, or
+// none for a call that must not begin anew and has ended.
+func (h *Hub) requeueAdopted(f sched.Fence, why string) []sched.Event {
 	lockdep.AssertHeld(&h.mu)
 	c := h.adopted[f].call
 	h.dropAdopted(f)
+	if h.endCalled(c, why+sched.OnceWhy) {
+		return nil
+	}
 	if l := h.endLease(c, f); l != nil {
 		l.node.info.Failed++
 		h.callEvent(c, l, CallRequeued, why)
 	}
-	return h.queuedEvent(c)
+	return []sched.Event{h.queuedEvent(c)}
 }
 
 // loseAdopted returns the events that queue the calls that a lost node had.
 func (h *Hub) loseAdopted(n *node, why string) (events []sched.Event) {
 	lockdep.AssertHeld(&h.mu)
 	for f := range n.adopted {
-		events = append(events, h.requeueAdopted(f, why))
+		events = append(events, h.requeueAdopted(f, why)...)
 	}
 	for k, l := range h.back.leases {
 		if l.node == n {
@@ -256,7 +260,7 @@ func (h *Hub) hearAdopted(n *node, running []uint64) (others []sched.Fence) {
 	}
 	for f, a := range n.adopted {
 		if now.Sub(a.seen) >= adoptedMissing {
-			h.handleEvent(h.requeueAdopted(f, "its node does not know of it"))
+			h.handleEvent(h.requeueAdopted(f, "its node does not know of it")...)
 		}
 	}
 	return others
@@ -287,7 +291,9 @@ func (h *Hub) endReturn() {
 		h.dropCarried(l)
 	}
 	for _, c := range h.back.waiting {
-		h.handleEvent(h.queuedEvent(c))
+		if !h.endCalled(c, calledWhy) {
+			h.handleEvent(h.queuedEvent(c))
+		}
 	}
 	keys := h.back.keys
 	for key := range keys {

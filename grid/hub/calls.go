@@ -66,6 +66,8 @@ type call struct {
 	code   uapi.ErrorCode // of the program's own error
 	mutes  int            // workers that fell silent with it
 	leases map[sched.Fence]*lease
+	called bool      // it has called its master, perhaps through an earlier hub
+	back   *callback // the last one through this hub, or nil
 }
 
 // A callState is the state of a call.
@@ -111,6 +113,8 @@ type lease struct {
 	near   uint64       // bytes of arguments and result that needed no connection
 }
 
+func (c *call) hasCallbacks() bool { return c.module.manifest.Functions[c.number].HasCallbacks() }
+
 func (c *call) functionName() string { return c.module.manifest.Functions[c.number].Name }
 
 // grantLease sends a lease to its node, or returns the event for one that cannot be sent.
@@ -126,7 +130,7 @@ func (h *Hub) grantLease(l sched.Lease) sched.Event {
 		Worker:   proto.Worker{Module: c.module.digest},
 		Function: c.number, Length: uint64(c.args.want), Attempt: uint32(l.Attempt),
 		Name: c.functionName(), Result: c.most, After: uint64(l.After),
-		Limits: c.caller.limits.Or(c.module.limits()), User: c.caller.user,
+		Limits: c.caller.limits.Or(c.module.limits()), User: c.caller.user, Callbacks: c.hasCallbacks(),
 	}
 	if c.init != nil {
 		msg.Worker.Init = hex.EncodeToString(c.init.generation[:])
@@ -332,6 +336,7 @@ func (h *Hub) forgetCall(c *call) {
 	c.setState(callEnded)
 	delete(h.calls, c.id)
 	delete(c.caller.calls, c.client)
+	c.endCallback()
 	h.endData(c)
 	c.args.abort(errSpoolGone)
 	c.args.put()

@@ -345,7 +345,7 @@ func (a *fakeAgent) helloWith(h proto.Hello) proto.Welcome {
 
 func (a *fakeAgent) sendHello(slots int) {
 	a.w.t.Helper()
-	v := a.helloWith(proto.Hello{Revision: proto.Revision, Name: "x", OS: "linux", Substrate: "linux", CPUs: 1, Memory: 1 << 40, Slots: slots, Boot: "b", Releases: a.releasing, Apart: true, Programs: true})
+	v := a.helloWith(proto.Hello{Revision: proto.Revision, Name: "x", OS: "linux", Substrate: "linux", CPUs: 1, Memory: 1 << 40, Slots: slots, Boot: "b", Releases: a.releasing, Apart: true, Programs: true, Callbacks: true})
 	if v.Problem != nil {
 		a.w.t.Fatal(v.Problem)
 	}

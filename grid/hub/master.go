@@ -194,6 +194,10 @@ func (m *master) handleFrame(f *session.Frame) error {
 		return m.readData(f)
 	case uapi.TypeDrop:
 		return m.dropData(f)
+	case uapi.TypeReturn:
+		return m.takeReturn(f.Call, f.Payload)
+	case uapi.TypeError:
+		return m.refuseCallback(f.Call, f.Payload)
 	case uapi.TypeCancel:
 		if in := m.incoming[f.Call]; in != nil {
 			in.discard(errTransferCancelled) // the rest may never come

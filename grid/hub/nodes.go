@@ -288,7 +288,7 @@ func (h *Hub) admitNode(n *node, name string, v *proto.Hello) *proto.Problem {
 		return &proto.Problem{Code: proto.ProblemRequest, Text: "the hub gives this node no work, for it failed a safety check (" + i.Problem + "): repair it, then restart the hub"}
 	}
 	h.setState(n, NodeUp, "")
-	h.handleEvent(sched.NodeUp{Node: sched.NodeID(i.ID), Slots: v.Slots, Memory: v.Memory, About: *i.About(), Apart: v.Apart})
+	h.handleEvent(sched.NodeUp{Node: sched.NodeID(i.ID), Slots: v.Slots, Memory: v.Memory, About: *i.About(), Apart: v.Apart, Callbacks: v.Callbacks})
 	h.handleEvent(sched.NodeDrain{Node: sched.NodeID(i.ID), On: i.Drained, Why: drainedWhy})
 	for _, e := range h.loseAdopted(n, "the node's agent connected again") {
 		h.handleEvent(e)

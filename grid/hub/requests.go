@@ -46,6 +46,7 @@ func (m *master) call(f *session.Frame) error {
 	c.args.get() // for in; the call may end before its data
 	m.hub.openCall(c)
 	again := f.Flags&uapi.FlagAgain != 0
+	c.called = again && f.Flags&uapi.FlagCalled != 0 && c.hasCallbacks()
 	in.done = func() { m.hub.queueCall(c, again) }
 	if v.Length > proto.InlineMax && !(again && m.hub.hasStored(c)) {
 		in.done() // a node may begin to pull while bytes still come
@@ -61,6 +62,8 @@ func (m *master) newCall(id uint64, v uapi.Call) (*call, *uapi.Error) {
 		return nil, uapi.Errorf(uapi.ENoModule, "no module has the handle %d", v.Module)
 	case uint64(v.Function) >= uint64(len(mod.manifest.Functions)):
 		return nil, uapi.Errorf(uapi.ENoFunction, "module %s has no function %d", mod.manifest.Name, v.Function)
+	case mod.manifest.Functions[v.Function].Callback:
+		return nil, uapi.Errorf(uapi.ENoFunction, "function %s of module %s is a master's, which no node runs", mod.manifest.Functions[v.Function].Name, mod.manifest.Name)
 	case mod.manifest.Functions[v.Function].Init:
 		return nil, uapi.Errorf(uapi.ENoFunction, "function %s of module %s is its Initialize, which is not called like others", mod.manifest.Functions[v.Function].Name, mod.manifest.Name)
 	}
@@ -133,7 +136,7 @@ func (h *Hub) queueCall(c *call, again bool) {
 	if again && h.commitStored(c) {
 		return
 	}
-	if !again || !h.claimCarried(c) {
+	if (!again || !h.claimCarried(c)) && !h.endCalled(c, calledWhy) {
 		h.handleEvent(h.queuedEvent(c))
 	}
 }
@@ -156,7 +159,7 @@ func (h *Hub) queuedEvent(c *call) sched.Event {
 	}
 	h.callEvent(c, nil, CallQueued, "")
 	return sched.CallQueued{Call: c.id, Session: c.caller.id, Worker: w,
-		Function: c.number, Memory: memory, Size: size, Data: data, Node: cmp.Or(c.only, c.module.node), Long: c.program != nil}
+		Function: c.number, Memory: memory, Size: size, Data: data, Node: cmp.Or(c.only, c.module.node), Long: c.program != nil, Callbacks: c.hasCallbacks()}
 }
 
 // cancelCall answers CANCEL: the call ends with ERROR, if it has not yet.

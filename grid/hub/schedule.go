@@ -14,9 +14,8 @@ import (
 // clock. The functions that grant, revoke and end leases do not call it. It is their only
 // caller but for leases that its scheduler does not know (endAdopted) and for calls that
 // are cancelled or lose their caller (abandonCall, closeSession).
-func (h *Hub) handleEvent(ev sched.Event) {
+func (h *Hub) handleEvent(events ...sched.Event) {
 	lockdep.AssertHeld(&h.mu)
-	events := []sched.Event{ev}
 	for len(events) > 0 {
 		var more []sched.Event
 		for _, a := range h.sched.Handle(h.cfg.Now(), events[0]) {

@@ -35,6 +35,7 @@ func (h *Hub) webHandler() http.Handler {
 	mux.HandleFunc(proto.PatternBlob, h.forNode(h.sendBlob))
 	mux.HandleFunc(proto.PatternArgs, h.forNode(h.sendArgs))
 	mux.HandleFunc(proto.PatternResult, h.forNode(h.takeBody))
+	mux.HandleFunc(proto.PatternBack, h.forNode(h.handleCallback))
 	mux.HandleFunc(proto.PatternExec, h.forNode(h.joinExec))
 	users := h.userHandler()
 	return h.limitTime(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
