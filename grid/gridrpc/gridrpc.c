@@ -79,6 +79,8 @@ grpc_error_t grpc_finalize(void)
 {
 	struct grid_client *c;
 
+	if (grid_back_refuse("end the session"))
+		return gridrpc_error_of(OMRPC_E_REFUSED);
 	pthread_mutex_lock(&opening);
 	c = gridrpc_client();
 	client = NULL;

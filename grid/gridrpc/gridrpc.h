@@ -4,6 +4,7 @@
 #define GRID_GRIDRPC_H
 
 #include <grid/include/grpc.h>
+#include <grid/lib/back.h>
 #include <grid/lib/client.h>
 
 /* Sets the sentence of this thread's last error; answers the code. */

@@ -146,9 +146,12 @@ static grpc_error_t session_finish(struct grid_client *c, struct session *s)
 {
 	int code = grid_request_wait(c, s->request);
 
-	pthread_mutex_lock(&lock);
-	session_retire(s, error_of_ended(code));
-	pthread_mutex_unlock(&lock);
+	if (grid_request_ended(c,
+			       s->request)) { /* or a callback waits for it */
+		pthread_mutex_lock(&lock);
+		session_retire(s, error_of_ended(code));
+		pthread_mutex_unlock(&lock);
+	}
 	session_put(c, s);
 	return gridrpc_error_of(code);
 }
@@ -283,6 +286,8 @@ static grpc_error_t wait_one_of(const grpc_sessionid_t *ids, size_t count,
 	struct session *s;
 
 	failures_clear();
+	if (grid_back_refuse("wait for calls, which may need its node"))
+		return gridrpc_error_of(OMRPC_E_REFUSED);
 	s = get_finished(c, ids, count, 1);
 	*id = s ? s->id : GRPC_SESSIONID_VOID;
 	if (!s)

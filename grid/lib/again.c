@@ -10,7 +10,7 @@
  */
 #include <skep/assert.h>
 
-#include "client.h"
+#include "back.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -56,6 +56,19 @@ static int is_call(u16 type)
 	return type == SKEP_CALL || type == SKEP_CALL_KEPT;
 }
 
+static u16 flags_of(struct grid_client *c, const struct skep_request *r,
+		    int again)
+{
+	int called;
+
+	if (!again || !is_call(r->kept->type))
+		return 0;
+	pthread_mutex_lock(&c->lock);
+	called = grid_back_called(r);
+	pthread_mutex_unlock(&c->lock);
+	return called ? SKEP_AGAIN | SKEP_CALLED : SKEP_AGAIN;
+}
+
 /* Returns 1 if the request was sent completely; then r may be freed. */
 static int send_kept(struct grid_client *c, struct skep_request *r, int again)
 {
@@ -70,8 +83,7 @@ static int send_kept(struct grid_client *c, struct skep_request *r, int again)
 	err = grid_stream_begin(&c->stream, need);
 	if (err)
 		return err;
-	err = grid_stream_next(&c->stream, k->type,
-			       again && is_call(k->type) ? SKEP_AGAIN : 0,
+	err = grid_stream_next(&c->stream, k->type, flags_of(c, r, again),
 			       r->id, k->head_len);
 	if (!err)
 		err = grid_stream_push(&c->stream, k->head, k->head_len, 0);

@@ -3,7 +3,7 @@
  * Reads the arguments of a call from a va_list or from pointers, and sends
  * them. Owns only the call in progress.
  */
-#include "client.h"
+#include "back.h"
 #include "memory.h"
 
 #include <errno.h>
@@ -101,7 +101,10 @@ static int value_at(const struct skep_param *p, struct grid_value *v,
 		from->at++;
 		return 0;
 	}
-	set_address(p, v, *from->at++);
+	if (p->type == SKEP_MASTER_FUNCTION)
+		v->at = *from->at++;
+	else
+		set_address(p, v, *from->at++);
 	return v->at || p->dims || grid_type_text(p->type) ? 0 : -EINVAL;
 }
 
@@ -110,6 +113,10 @@ static void value_of(const struct skep_param *p, struct grid_value *v,
 {
 	if (p->mode == SKEP_WORK) {
 		va_arg(*values, void *);
+		return;
+	}
+	if (p->type == SKEP_MASTER_FUNCTION) {
+		v->at = va_arg(*values, void *);
 		return;
 	}
 	if (!p->dims && !grid_type_text(p->type) && p->mode == SKEP_IN) {
@@ -557,7 +564,7 @@ struct skep_request *grid_args_start(struct grid_client *c, u32 f,
 
 	if (!a)
 		return NULL;
-	if (keep_call(c, a, &kept)) {
+	if (grid_back_refuse("make a call") || keep_call(c, a, &kept)) {
 		grid_args_free(a);
 		return NULL;
 	}
@@ -629,6 +636,7 @@ static int check_elements(struct grid_args *a, const s64 *elements)
 	for (i = hidden_params(function); i < function->params; i++) {
 		p = &a->handle->module.param[function->first + i];
 		if (p->mode == SKEP_WORK || grid_type_text(p->type) ||
+		    p->type == SKEP_MASTER_FUNCTION ||
 		    (p->type & ~SKEP_TYPE_UNSIGNED) == SKEP_CHAR ||
 		    grid_call_count(&a->call, i, &count) ||
 		    (u64)elements[i] == count)

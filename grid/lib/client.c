@@ -5,7 +5,7 @@
  */
 #include <skep/assert.h>
 
-#include "client.h"
+#include "back.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -242,6 +242,8 @@ static int is_reported(struct grid_client *c, struct skep_request *r)
 void grid_request_end(struct grid_client *c, struct skep_request *r, int code,
 		      const char *text)
 {
+	if (grid_back_end(c, r, code, text))
+		return;
 	if (code && is_reported(c, r))
 		grid_report_failed(r, text);
 	pthread_mutex_lock(&c->lock);
@@ -251,6 +253,9 @@ void grid_request_end(struct grid_client *c, struct skep_request *r, int code,
 
 int grid_request_wait(struct grid_client *c, struct skep_request *r)
 {
+	if (r->kind == GRID_CALL && !grid_request_ended(c, r) &&
+	    grid_back_refuse("wait for a call, which may need its node"))
+		return OMRPC_E_REFUSED;
 	pthread_mutex_lock(&c->lock);
 	while (!r->ended || r->sending)
 		pthread_cond_wait(&c->ended, &c->lock);
@@ -265,6 +270,7 @@ int grid_request_wait(struct grid_client *c, struct skep_request *r)
 
 void grid_request_free(struct grid_client *c, struct skep_request *r)
 {
+	grid_back_free(r);
 	pthread_mutex_lock(&c->lock);
 	while (r->sending) /* by the resender */
 		pthread_cond_wait(&c->ended, &c->lock);
@@ -445,6 +451,8 @@ int grid_client_frame(struct grid_client *c, const struct skep_frame *frame)
 		return handle_done(c, frame);
 	case SKEP_KEPT:
 		return grid_data_handle_kept(c, frame);
+	case SKEP_CALLBACK:
+		return grid_back_take(c, frame);
 	case SKEP_BYE: /* the hub has ended this session for good */
 		grid_client_down(c, OMRPC_E_NO_HUB, error_reason(-EPIPE));
 		return -EPIPE;
@@ -465,6 +473,7 @@ static void end_all(struct grid_client *c)
 		if (r)
 			grid_request_end(c, r, c->down, c->why);
 	}
+	grid_back_wait_all(c);
 }
 
 static int read_stream(struct grid_client *c)

@@ -61,6 +61,8 @@ enum grid_request_kind {
 
 /* client->lock guards all but the fields that only one thread or the reader
  * uses. */
+struct grid_back;
+
 struct skep_request {
 	u64 id, number; /* number: of the calls that were sent, from 1 */
 	enum grid_request_kind kind;
@@ -71,6 +73,7 @@ struct skep_request {
 	int cancelled; /* a CANCEL was sent */
 	u64 epoch;     /* the stream on which it was last sent; 0: none */
 	struct grid_kept *kept; /* NULL: it cannot be sent again */
+	struct grid_back *back; /* once it has called the program, see back.h */
 	char *text;		/* why it failed */
 	struct grid_args *args; /* until it has ended */
 	struct skep_info info;	/* valid if code is 0 */
@@ -122,6 +125,7 @@ struct grid_client {
 	/* Requests with a tag that have ended, for grid_request_next. */
 	struct skep_request *done, **done_end;
 	pthread_cond_t done_more;
+	u32 backs;   /* threads of requests that called the program */
 	int over;    /* the reader and all requests have ended */
 	int closing; /* requests that still run are dropped */
 	int quiet;   /* do not print failures; set before the first call */

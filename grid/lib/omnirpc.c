@@ -5,6 +5,7 @@
  */
 #include <skep/assert.h>
 
+#include "back.h"
 #include "client.h"
 
 #include <limits.h>
@@ -161,6 +162,8 @@ int OmniRpcFinalize(void)
 {
 	struct grid_client *c;
 
+	if (grid_back_refuse("end the session"))
+		return OMRPC_E_REFUSED;
 	pthread_mutex_lock(&opening);
 	c = grid_session();
 	client = NULL;
@@ -460,6 +463,8 @@ int OmniRpcWaitAny(int count, OmniRpcRequest request[])
 
 	if (!c)
 		return OMRPC_ERROR;
+	if (grid_back_refuse("wait for calls, which may need its node"))
+		return grid_end_failed(OMRPC_E_REFUSED);
 	pthread_mutex_lock(&c->lock);
 	while ((i = find_ended(c, count, request)) == RUNNING)
 		pthread_cond_wait(&c->ended, &c->lock);
@@ -490,6 +495,9 @@ int OmniRpcDestroyRequest(OmniRpcRequest request)
 
 	if (!c)
 		return OMRPC_ERROR;
+	if (!grid_request_ended(c, request) &&
+	    grid_back_refuse("end a call, which it would wait for"))
+		return OMRPC_E_REFUSED;
 	/* If it cannot be cancelled, the session is over, and that ends the
 	 * request. */
 	OmniRpcCancel(request);

@@ -4,7 +4,7 @@
  * call was given. Runs in the reader's thread. The hub sends one result at a
  * time; other frames may arrive between its DATA frames.
  */
-#include "client.h"
+#include "back.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -229,8 +229,8 @@ int grid_result_take(struct grid_client *c, const struct skep_frame *frame)
 		return err;
 	if (r->kind == GRID_READ)
 		return take_data(&t, r, result.length);
-	if (grid_request_busy(c, r))
-		return -EPROTO; /* not all arguments were sent */
+	if (grid_request_busy(c, r) || grid_back_busy(c, r))
+		return -EPROTO; /* not all arguments or answers were sent */
 	note_result(r, &result);
 	wrong = !length_fits(r->args, result.length);
 	if (!wrong)

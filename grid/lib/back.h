@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* Calls that call functions of this program: docs/design/callbacks.md. */
+#ifndef GRID_LIB_BACK_H
+#define GRID_LIB_BACK_H
+
+#include "client.h"
+
+/* Called by the reader when CALLBACK was received. */
+int grid_back_take(struct grid_client *c, const struct skep_frame *frame);
+/* Whether the request has called the program. The caller holds client->lock. */
+int grid_back_called(const struct skep_request *r);
+/* Whether a function of the program runs for the request. */
+int grid_back_busy(struct grid_client *c, const struct skep_request *r);
+/*
+ * Leaves the end of a request to its thread, which ends it when no function of
+ * the program runs for it. 0: it has no thread, or this is it.
+ */
+int grid_back_end(struct grid_client *c, struct skep_request *r, int code,
+		  const char *text);
+/* Waits until the thread has ended, and frees it. */
+void grid_back_free(struct skep_request *r);
+/* Waits until no thread is left that ends a request. */
+void grid_back_wait_all(struct grid_client *c);
+/* The name of the function that runs in this thread for a call, or NULL. */
+const char *grid_back_inside(void);
+/* OMRPC_E_REFUSED with the error set if it runs in a callback; `what` it cannot
+ * do there. */
+int grid_back_refuse(const char *what);
+
+#endif
