@@ -82,6 +82,15 @@ CHECK_SUITES += grid-lib
 suite_grid-lib = $(grid_t)/lib_test
 suite_grid-lib_needs = $(grid_t)/lib_test
 
+$(grid_t)/back_test: $(B)/obj/san/grid/test/back_test.o \
+	$(call grid_lib_objects,san)
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(SAN) -pthread -o $@ $^
+CHECK_SUITES += grid-back
+suite_grid-back = $(grid_t)/back_test
+suite_grid-back_needs = $(grid_t)/back_test
+
 $(grid_t)/gridrpc_test: $(addprefix $(B)/obj/san/,grid/test/gridrpc_test.o \
 	grid/test/hub.o) $(call gridrpc_objects,san)
 	$(call say,LINK)
