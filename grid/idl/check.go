@@ -16,16 +16,23 @@ func (p *parser) check(m *Module) {
 		if d.order != nil {
 			p.checkExpr(d, len(d.params), d.order)
 		}
-		for i, q := range d.params {
-			p.checkParam(q)
-			for _, dim := range q.dims {
-				for _, e := range []*expr{dim.size, dim.low, dim.high, dim.stride} {
-					if e != nil {
-						p.checkExpr(d, i, e)
-					}
+		p.checkParams(d)
+	}
+}
+
+func (p *parser) checkParams(d *define) {
+	for i, q := range d.params {
+		p.checkParam(q)
+		if q.callback != nil {
+			p.checkCallback(d, q)
+		}
+		for _, dim := range q.dims {
+			for _, e := range []*expr{dim.size, dim.low, dim.high, dim.stride} {
+				if e != nil {
+					p.checkExpr(d, i, e)
 				}
-				p.checkConstants(q, dim)
 			}
+			p.checkConstants(q, dim)
 		}
 	}
 }
@@ -55,7 +62,9 @@ func (p *parser) checkFortran(d *define) {
 		return
 	}
 	for _, a := range d.call.args {
-		if a.param >= 0 && d.params[a.param].isTexts() {
+		if a.param >= 0 && d.params[a.param].callback != nil {
+			p.problemf(d.call.at, "Fortran can't take the callback %q, whose arguments are C's: call a C function", a.text)
+		} else if a.param >= 0 && d.params[a.param].isTexts() {
 			p.problemf(d.call.at, "Fortran can't take %q: call a C function, or pass a char array with its size", a.text)
 		}
 	}

@@ -57,6 +57,12 @@ func (m *Module) setStructures() {
 	for _, d := range m.Defines {
 		for _, q := range d.params {
 			q.structure = m.structures && q.isComplex()
+			if q.callback == nil {
+				continue
+			}
+			for _, own := range q.callback.params {
+				own.structure = m.structures && own.isComplex()
+			}
 		}
 	}
 }

@@ -71,6 +71,10 @@ type param struct {
 	structure bool
 	dims      []dim
 	hidden    bool // it is not in the file
+	// of a callback: its parameters, and its function of the manifest
+	callback *define
+	function int
+	refers   int // a hidden one of a callback: 1 + the parameter of the called function
 }
 
 type dim struct {

@@ -31,6 +31,7 @@ func (p *parser) encode(m *Module) {
 		}
 		out.Functions = append(out.Functions, f)
 	}
+	e.encodeCallbacks(m, out)
 	out.Code = e.code
 	m.manifest = out
 	if _, err := out.Encode(); err != nil {
@@ -39,7 +40,7 @@ func (p *parser) encode(m *Module) {
 }
 
 func (e *encoder) encodeParam(d *define, q *param) uapi.Param {
-	out := uapi.Param{Name: q.name, Type: q.kind, Unsigned: q.unsigned, Mode: q.mode}
+	out := uapi.Param{Name: q.name, Type: q.kind, Unsigned: q.unsigned, Mode: q.mode, Refers: uint32(q.refers)}
 	for _, dim := range q.dims {
 		out.Dims = append(out.Dims, uapi.Dim{
 			Size: e.encodeProgram(d, dim.size), Low: e.encodeProgram(d, dim.low),
@@ -90,6 +91,9 @@ func DumpManifest(m *uapi.Manifest) string {
 	}
 	for i := range m.Functions {
 		f := &m.Functions[i]
+		if f.Callback {
+			continue
+		}
 		var list []string
 		for j := range f.Params {
 			if j > 0 || !f.Ranks {
@@ -110,6 +114,9 @@ func DumpManifest(m *uapi.Manifest) string {
 }
 
 func dumpParam(m *uapi.Manifest, f *uapi.Function, p *uapi.Param) string {
+	if p.Type == uapi.MasterFunction {
+		return dumpCallback(m, p)
+	}
 	var b bytes.Buffer
 	b.WriteString(modeNames[p.Mode] + " ")
 	if p.Unsigned {

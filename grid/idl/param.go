@@ -26,8 +26,8 @@ var modifiers = map[string]bool{"broadcast": true, "allocate": true}
 // noTypes are types of OmniRPC and Ninf-G that cannot be sent.
 var noTypes = map[string]string{
 	"file":     "write filename or filepointer",
-	"CALLBACK": "workers can't call the master; return what it needs as OUT",
-	"callback": "workers can't call the master; return what it needs as OUT",
+	"CALLBACK": "write the callback's name and its parameters alone, as in step(IN int n, IN double x[n])",
+	"callback": "write the callback's name and its parameters alone, as in step(IN int n, IN double x[n])",
 	"void":     "name the type of what travels",
 }
 
@@ -134,9 +134,11 @@ func (p *parser) parseParam(q *param) bool {
 	switch {
 	case p.tok.is("(") && typed == wrong:
 		return false
-	case p.tok.is("("):
-		p.problemf(q.at, "the callback %q is not supported: workers can't call the master; return what it needs as OUT", name)
+	case p.tok.is("(") && (typed == found || q.mode != 0 || stars > 0):
+		p.problemf(begin, "the callback %q has a mode or a type: write its name and its parameters alone", name)
 		return false
+	case p.tok.is("("):
+		return p.parseCallback(q)
 	case stars > 1:
 		p.problemf(q.at, "%q is a pointer to pointers: write an array with its size, such as %s[n]", name, name)
 		return false

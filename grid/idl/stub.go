@@ -136,6 +136,9 @@ func (q *param) isPointer(fortran bool) bool {
 }
 
 func (q *param) declaration(name string, fortran bool) string {
+	if q.callback != nil {
+		return q.callbackType(name)
+	}
 	if q.isPointer(fortran) {
 		return q.cType() + " *" + name
 	}
@@ -143,7 +146,11 @@ func (q *param) declaration(name string, fortran bool) string {
 }
 
 // argument returns argument i as a C expression.
-func (q *param) argument(i int, fortran bool) string {
+func (d *define) argument(i int, fortran bool) string {
+	q := d.params[i]
+	if q.callback != nil {
+		return q.wrapper(d)
+	}
 	if q.isPointer(fortran) {
 		return fmt.Sprintf("argument[%d]", i)
 	}
@@ -152,6 +159,7 @@ func (q *param) argument(i int, fortran bool) string {
 
 func (s *stub) writeFunction(i int) {
 	d := s.m.Defines[i]
+	s.writeCallbacks(d)
 	if d.body != nil {
 		var declared, passed []string
 		for j, q := range d.params {
@@ -159,7 +167,7 @@ func (s *stub) writeFunction(i int) {
 				continue
 			}
 			declared = append(declared, q.declaration(q.name, false)+" __attribute__((unused))")
-			passed = append(passed, q.argument(j, false))
+			passed = append(passed, d.argument(j, false))
 		}
 		s.linef("static void skep_body_%s(%s)", d.name, list(declared))
 		s.writeFrom(d.body.at, d.body.indent+d.body.text)
@@ -185,7 +193,7 @@ func (d *define) callArguments() (declared, passed []string) {
 		}
 		q := d.params[a.param]
 		declared = append(declared, q.declaration("", fortran))
-		passed = append(passed, q.argument(a.param, fortran))
+		passed = append(passed, d.argument(a.param, fortran))
 		if fortran && q.kind == uapi.String {
 			lengths = append(lengths, fmt.Sprintf("__builtin_strlen(argument[%d])", a.param))
 		}
