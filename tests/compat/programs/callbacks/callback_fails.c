@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/* What happens to a call whose worker dies, or whose function does what it may
+ * not, once it has called this program. */
+#include <OmniRpc.h>
+
+static int calls, nested;
+static char text[200];
+
+static void note_tick(int i)
+{
+	(void)i;
+	calls++;
+}
+
+static void call_again(int i)
+{
+	(void)i;
+	calls++;
+	nested = OmniRpcCall("callbacks.die", 0, note_tick);
+	strncpy(text, OmniRpcLastErrorText(), sizeof(text) - 1);
+}
+
+int main(int argc, char *argv[])
+{
+	OmniRpcRequest r;
+	int steps = 0;
+	double root = 0;
+
+	setenv("SKEP_ERRORS", "return", 1);
+	OmniRpcInit(&argc, &argv);
+	if (OmniRpcCall("callbacks.die", 0, note_tick) != OMRPC_E_WORKER ||
+	    calls)
+		return 1;
+	if (strstr(OmniRpcLastErrorText(), "had called its master"))
+		return 2;
+	if (OmniRpcCall("callbacks.die", 3, note_tick) != OMRPC_E_WORKER ||
+	    calls != 3)
+		return 3;
+	if (!strstr(OmniRpcLastErrorText(),
+		    "had called its master before, so it is not run again"))
+		return 4;
+	calls = 0;
+	r = OmniRpcCallAsync("callbacks.tell", call_again);
+	if (OmniRpcWait(r) || calls != 1 || nested != OMRPC_E_REFUSED ||
+	    !strstr(text, "cannot make a call"))
+		return 5;
+	if (OmniRpcCall("callbacks.newton", 1.0, &root, &steps, NULL) !=
+		    OMRPC_E_ARGUMENTS ||
+	    !strstr(OmniRpcLastErrorText(), "argument step"))
+		return 6;
+	if (OmniRpcCall("callbacks.step", 1.0, &root) != OMRPC_E_NO_FUNCTION)
+		return 7;
+	if (OmniRpcCall("callbacks.large", 300000, note_tick) !=
+		    OMRPC_E_ARGUMENTS ||
+	    !strstr(OmniRpcLastErrorText(), "at most 1048560 travel"))
+		return 8;
+	if (OmniRpcCall("callbacks.tell", note_tick) || calls != 2)
+		return 9;
+	OmniRpcFinalize();
+	printf("right\n");
+	return 0;
+}
