@@ -97,6 +97,13 @@ static u32 plain_find(DWORD status)
 	return i;
 }
 
+/* Linux executes calls of this page under Wine. One that fails is a fault of
+ * the program there, of which Wine makes an illegal instruction. */
+static int in_vsyscall(const EXCEPTION_RECORD *r)
+{
+	return (u64)r->ExceptionAddress >> 12 == 0xffffffffff600;
+}
+
 /* 0: the guest cannot have caused this exception. */
 static int fault_from(struct abi_fault *f, const EXCEPTION_RECORD *r)
 {
@@ -109,6 +116,14 @@ static int fault_from(struct abi_fault *f, const EXCEPTION_RECORD *r)
 	}
 	if (i == PLAIN)
 		return 0;
+	if (in_vsyscall(r)) {
+		f->signo = SIGSEGV;
+		f->code = SEGV_MAPERR;
+		f->trapno = X86_PF;
+		f->error = PF_USER | PF_FETCH;
+		f->addr = (u64)r->ExceptionAddress;
+		return 1;
+	}
 	f->signo = plain[i].signo;
 	f->code = plain[i].code;
 	f->trapno = plain[i].trapno;
@@ -130,11 +145,13 @@ static int guest_address(u64 a)
  */
 static int wild_jump(const EXCEPTION_RECORD *r, const CONTEXT *c)
 {
+	if ((u64)r->ExceptionAddress != c->Rip || !guest_address(c->Rsp))
+		return 0;
+	if (in_vsyscall(r))
+		return 1;
 	return r->ExceptionCode == EXCEPTION_ACCESS_VIOLATION &&
-	       (u64)r->ExceptionAddress == c->Rip &&
 	       (r->ExceptionInformation[0] == 8 ||
-		r->ExceptionInformation[1] == c->Rip) &&
-	       guest_address(c->Rsp);
+		r->ExceptionInformation[1] == c->Rip);
 }
 
 /* Called in the parent, which knows only the address in the child. */
