@@ -214,24 +214,27 @@ static void test_both_shut(void)
 	CHECK(!close(go[1]) && exit_code(pid) == 0 && !close(fd[0]));
 }
 
-/* The last reader ends while the writer polls: then the first write fails. */
-static void test_unread(void)
+/* The last reader closes while the writer polls, or ends: then the first write
+ * fails. One that goes on sends no signal that would wake the writer. */
+static void test_unread(int ends)
 {
-	int fd[2];
+	int fd[2], go[2];
+	char byte;
 	pid_t pid;
 
 	signal(SIGPIPE, SIG_IGN);
-	CHECK(!make_ends(fd));
+	CHECK(!make_ends(fd) && !pipe(go));
 	pid = fork();
 	if (!pid) {
 		close(fd[1]);
+		close(go[1]);
 		usleep(50000);
-		_exit(0);
+		_exit(!ends && (close(fd[0]) || read(go[0], &byte, 1)));
 	}
-	CHECK(!close(fd[0]));
+	CHECK(!close(fd[0]) && !close(go[0]));
 	CHECK(events_of(fd[1], 0, 30000) == (pair ? POLLHUP : POLLERR));
 	CHECK(FAILS(write(fd[1], "x", 1), EPIPE));
-	CHECK(exit_code(pid) == 0 && !close(fd[1]));
+	CHECK(!close(go[1]) && exit_code(pid) == 0 && !close(fd[1]));
 }
 
 /* A process need not wait until its words are read. */
@@ -266,7 +269,8 @@ int main(void)
 		test_waiter();
 		test_ended();
 		test_handed();
-		test_unread();
+		test_unread(0);
+		test_unread(1);
 	}
 	pair = 1;
 	test_shutdown();
