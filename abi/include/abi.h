@@ -151,6 +151,9 @@ int abi_pending(const struct abi_proc *p, u32 t);
 /* The record of a thread: thread_state.h. */
 struct abi_thread;
 struct abi_thread *abi_thread_get(struct abi_proc *p, u32 index);
+/* The word on which threads wait that want to vfork while another one is the
+ * child of a vfork: they hold no lock. */
+const u32 *abi_vfork_turn(const struct abi_proc *p);
 
 /* The registers with which a new thread starts, and its thread pointer. */
 struct abi_regs *abi_thread_regs(struct abi_proc *p, u32 t);

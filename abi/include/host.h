@@ -71,6 +71,15 @@ struct abi_text_file {
 	const char *name;	    /* of the file, for messages */
 };
 
+enum abi_spawns {
+	/* FORK with status 0: include/fork.h */
+	ABI_SPAWNS_COPIES = 1,
+	/* There is no FORK with status 0, and no EXEC: fork(2), and execve(2)
+	 * but in a child of vfork, are refused. SPAWN runs what Linux itself
+	 * would run, outside of abi, and returns Linux's errno. */
+	ABI_SPAWNS_HELPERS,
+};
+
 /* The host and its attributes; set once by host->info. */
 struct abi_host_info {
 	u32 cpus;
@@ -86,10 +95,10 @@ struct abi_host_info {
 	/* From here to the end of the mmap range there are only mappings by
 	 * mem_place. 0: there is no such window. */
 	u64 file_window;
-	/* 1: `family` starts processes itself. Then FORK with status 1 only
-	 * gives the child's pid, and the caller becomes the child; SPAWN or
-	 * ENDED follows. FORK with status 0: include/fork.h. */
-	u32 spawns;
+	/* Not 0: `family` starts processes itself. Then FORK with status 1
+	 * only gives the child's pid, and the caller becomes the child; SPAWN
+	 * or ENDED follows. */
+	u32 spawns;	/* enum abi_spawns */
 	u64 xsave_size; /* bytes that vec_save writes (standard XSAVE form) */
 	u64 xsave_mask; /* components of it (XCR0 as the guest sees it) */
 	char node[65];	/* uname: nodename */

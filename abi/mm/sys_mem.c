@@ -180,7 +180,7 @@ static s64 populate_mapped(struct abi_proc *p, u64 addr, u64 len)
  */
 static s64 advise_fork(struct abi_proc *p, u64 addr, u64 len)
 {
-	if (!p->host->family)
+	if (!p->host->family || abi_spawns_helpers(p))
 		return check_mapped(p, addr, len);
 	abi_log_once(p, &p->space.said_fork,
 		     "madvise refused (EINVAL): MADV_DONTFORK and "

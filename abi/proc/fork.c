@@ -517,6 +517,8 @@ static s64 spawn_process(struct abi_call *c, const struct fork *f)
 		return borrow_thread(c, f);
 	if (abi_vfork_is(c->p))
 		return abi_refuse(c->p, ABI_REFUSE_VFORK_CHILD, -LINUX_EAGAIN);
+	if (abi_spawns_helpers(c->p))
+		return abi_refuse(c->p, ABI_REFUSE_FORK, -LINUX_ENOSYS);
 	return fork_copy(c, f);
 }
 

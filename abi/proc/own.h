@@ -22,6 +22,12 @@ static inline int abi_forks(const struct abi_proc *p)
 	return p->host->family && !p->info.spawns;
 }
 
+/* Whether new processes are programs of Linux, outside of abi. */
+static inline int abi_spawns_helpers(const struct abi_proc *p)
+{
+	return p->info.spawns == ABI_SPAWNS_HELPERS;
+}
+
 /* What belongs to the process of the calling thread. */
 static inline struct abi_slot *abi_slots(struct abi_proc *p)
 {

@@ -64,6 +64,12 @@ static const char *const sentences[ABI_REFUSALS] = {
 		"fork refused (ENOSYS): memory of MAP_SHARED without a file "
 		"was mapped at a fixed address, without access or to execute, "
 		"so this host cannot share it with a child",
+	[ABI_REFUSE_FORK] =
+		"fork refused (ENOSYS): this host copies no process; start "
+		"programs with posix_spawn, system, popen, or vfork and execve",
+	[ABI_REFUSE_EXEC] =
+		"execve refused (ENOSYS): this host replaces no program; start "
+		"it with posix_spawn, system, popen, or vfork and execve",
 	[ABI_REFUSE_VFORK] =
 		"a signal to itself refused (EPERM): a child of vfork has only "
 		"the default actions before it executes a program",

@@ -398,6 +398,8 @@ static s64 exec_named(struct exec *x)
 	s64 rc;
 
 	abi_strcpy(x->path, abi_synth_real(x->c->p, x->path), sizeof(x->path));
+	if (abi_spawns_helpers(x->c->p))
+		return start_over(x);
 	rc = find_program(x);
 	if (rc == -LINUX_ELOOP) { /* names.h */
 		abi_strcpy(path, x->path, sizeof(path));
@@ -428,6 +430,8 @@ s64 abi_sys_execve(struct abi_call *c)
 
 	if (!c->p->host->family)
 		return abi_thread_no_children(c->p, "execve");
+	if (abi_spawns_helpers(c->p) && !abi_vfork_is(c->p))
+		return abi_refuse(c->p, ABI_REFUSE_EXEC, -LINUX_ENOSYS);
 	rc = begin_exec(c, &x, 0);
 	if (rc >= 0)
 		rc = abi_path_at(c, (u64)ABI_AT_FDCWD, c->a[0], x.path, &flags);
@@ -454,6 +458,8 @@ s64 abi_sys_execveat(struct abi_call *c)
 
 	if (!c->p->host->family)
 		return abi_thread_no_children(c->p, "execveat");
+	if (abi_spawns_helpers(c->p) && !abi_vfork_is(c->p))
+		return abi_refuse(c->p, ABI_REFUSE_EXEC, -LINUX_ENOSYS);
 	if (how & ~(AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW))
 		return -LINUX_EINVAL;
 	rc = begin_exec(c, &x, 1);

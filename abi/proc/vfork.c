@@ -29,6 +29,11 @@ static void take_turn(struct abi_call *c)
 	}
 }
 
+const u32 *abi_vfork_turn(const struct abi_proc *p)
+{
+	return &p->vfork.thread;
+}
+
 static void leave_turn(struct abi_proc *p)
 {
 	__atomic_store_n(&p->vfork.thread, 0, __ATOMIC_SEQ_CST);

@@ -522,11 +522,40 @@ static void test_waiting(void)
 	       "later pipes are the host's from the start");
 }
 
+/* What is no program for abi may be one for the host. */
+static void test_helpers(void)
+{
+	u64 at = (u64)CALL(mmap, 0, 4096, 3, 0x22, -1ull, 0);
+
+	p->info.spawns = ABI_SPAWNS_HELPERS;
+	spawned = fake.logs = 0;
+	tap_ok(CALL(fork) == -LINUX_ENOSYS &&
+		       CALL(clone, 17, 0, 0, 0, 0) == -LINUX_ENOSYS &&
+		       !copied && fake.logs == 1 &&
+		       strstr(fake.last_log, "posix_spawn"),
+	       "a host without copies: fork is refused by name");
+	tap_ok(CALL(execve, io_str(0, "/bin/true"), 0, 0) == -LINUX_ENOSYS &&
+		       CALL(execveat, ABI_AT_FDCWD, io_str(0, "/bin/true"), 0,
+			    0, 0) == -LINUX_ENOSYS &&
+		       !spawned && fake.logs == 2 &&
+		       strstr(fake.last_log, "execve refused"),
+	       "and an execve that would replace the program");
+	CALL(vfork);
+	tap_ok(CALL(execve, io_str(0, "/dev/null"), 0, 0) == CHILD &&
+		       spawned == 1 && CALL(getpid) == p->info.pid,
+	       "the host is asked to run what a child of vfork names");
+	tap_ok(!CALL(madvise, at, 4096, 10), "MADV_DONTFORK changes nothing");
+	CALL(munmap, at, 4096);
+	p->info.spawns = ABI_SPAWNS_COPIES;
+	tap_ok(CALL(madvise, page, 4096, 10) == -LINUX_EINVAL,
+	       "but is refused where processes are copied");
+}
+
 int main(void)
 {
 	guest_new();
 	io_install();
-	p->info.spawns = 1;
+	p->info.spawns = ABI_SPAWNS_COPIES;
 	fake.host.family = host_family;
 	fake.host.thread_self = thread_self;
 	fake.host.pipe = host_pipe;
@@ -540,6 +569,7 @@ int main(void)
 	test_start();
 	test_pipes();
 	test_waiting();
+	test_helpers();
 	guest_free();
 	return tap_done();
 }

@@ -103,7 +103,7 @@ s64 bee_info(struct abi_host_info *info)
 		return bee_win_last();
 	info->cpus = s.dwNumberOfProcessors;
 	info->pid = bee_family_pid();
-	info->spawns = 1;
+	info->spawns = ABI_SPAWNS_COPIES;
 	if (!info->pid)
 		info->pid = GetCurrentProcessId();
 	info->uid = 1000;
