@@ -93,5 +93,17 @@ $(fuzz_abi-elf_dir): $(B)/test/abi/elf
 	$(Q)mkdir -p $@
 	$(Q)$(B)/test/abi/elf --corpus $@
 
+# What execve passes on against those who read it outside of abi.
+FUZZERS += abi-exec
+fuzz_abi-exec = $(B)/fuzz/abi-exec -max_len=256
+fuzz_abi-exec_needs = $(B)/fuzz/abi-exec
+$(B)/fuzz/abi-exec: abi/test/fuzz/exec.c abi/proc/record.c abi/lib/mem.c \
+		$(wildcard abi/test/record.h abi/*/*.h include/skep/*.h)
+	$(call say,FUZZ)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CLANG) -std=gnu11 -O1 -g $(INCLUDE) $(WARN) \
+		-fsanitize=fuzzer,address,undefined \
+		-fno-sanitize-recover=all -o $@ $(filter %.c,$^)
+
 MUTANTS += abi
 mutants_abi = abi-*

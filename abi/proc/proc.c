@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The process: its creation and exec. */
+#include "limits.h"
 #include "stack.h"
 #include "abi/fs/fd.h"
 #include "base/errno.h"
@@ -12,7 +13,6 @@
 #include "abi/thread/thread.h"
 #include "abi/uapi/linux.h"
 
-#define STACK_DEFAULT (8ull << 20)
 #define STACK_MIN (64ull << 10)
 
 u64 abi_proc_size(void)
@@ -25,14 +25,7 @@ static void limits_init(struct abi_proc *p)
 	u32 i;
 
 	for (i = 0; i < ABI_RLIMITS; i++)
-		p->limit[i].cur = p->limit[i].max = ABI_RLIM_INFINITY;
-	p->limit[ABI_RLIMIT_STACK].cur = STACK_DEFAULT;
-	p->limit[ABI_RLIMIT_CORE].cur = 0;
-	p->limit[ABI_RLIMIT_CORE].max = 0;
-	p->limit[ABI_RLIMIT_NOFILE].cur = ABI_FD_MAX;
-	p->limit[ABI_RLIMIT_NOFILE].max = ABI_FD_MAX;
-	p->limit[ABI_RLIMIT_NPROC].cur = ABI_THREADS_MAX;
-	p->limit[ABI_RLIMIT_NPROC].max = ABI_THREADS_MAX;
+		p->limit[i] = abi_limit_first(i);
 }
 
 int abi_proc_init(struct abi_proc *p, const struct abi_host *host)
@@ -117,7 +110,7 @@ static void set_names(struct abi_proc *p, const struct abi_exec *exec)
 
 int abi_exec(struct abi_proc *p, const struct abi_exec *exec)
 {
-	u64 size = exec->stack_size ? exec->stack_size : STACK_DEFAULT;
+	u64 size = exec->stack_size ? exec->stack_size : ABI_STACK_DEFAULT;
 	s64 top;
 	int rc;
 
