@@ -40,6 +40,11 @@ void sms_events_interrupt(u32 core, enum mail_nmi why);
  * time-sliced cores has changed. */
 void sms_events_look(void);
 
+/* own.c: the proxy's own descriptors; add returns the descriptor, or -1. */
+int sms_own_add(int fd);
+void sms_own_close(int fd);
+int sms_own_is(s32 handle);
+
 /* ledger.c: writes the ledger as text; 0 or -errno. */
 int sms_ledger_write(const char *path, u32 status);
 
