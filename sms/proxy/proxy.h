@@ -45,6 +45,9 @@ int sms_own_add(int fd);
 void sms_own_close(int fd);
 int sms_own_is(s32 handle);
 
+/* family.c: struct abi_host's family, but it never waits; negative errnos. */
+s64 sms_family(struct abi_family_op *op);
+
 /* ledger.c: writes the ledger as text; 0 or -errno. */
 int sms_ledger_write(const char *path, u32 status);
 
