@@ -92,11 +92,15 @@ CHECK_SUITES += sms-$(1)
 suite_sms-$(1) = $(B)/test/sms/$(1)
 suite_sms-$(1)_needs = $(B)/test/sms/$(1)
 endef
-$(foreach t,nmi clock flush queue,$(eval $(call sms_lone_suite,$(t))))
+# Programs of Linux, started from what the image writes.
+sms_test_helper := sms/proxy/family.c sms/proxy/helper.c sms/proxy/newborn.c \
+	sms/proxy/own.c abi/proc/record.c
+$(foreach t,nmi clock flush queue helper,$(eval $(call sms_lone_suite,$(t))))
 
 # What forwards calls names them.
 $(B)/obj/san/sms/kernel/forward.o $(B)/obj/san/sms/test/reply.o \
-		$(B)/fuzz/sms-reply: | $(ABI_GEN)
+		$(B)/fuzz/sms-reply $(B)/obj/san/abi/proc/record.o \
+		$(B)/obj/san/sms/test/helper.o: | $(ABI_GEN)
 
 # Programs for partitions, and what disturbs Linux meanwhile.
 sms_t := $(addprefix $(B)/test/vm/sms_,hello team wreck copy quiet storm \
