@@ -27,7 +27,7 @@
 #include "abi/include/host.h"
 
 #define MAIL_MAGIC 0x4c49414d /* "MAIL" */
-#define MAIL_REVISION 6
+#define MAIL_REVISION 7
 #define MAIL_AREA 0x40000 /* bytes for each core, and for the first part */
 #define MAIL_BOOT 0x1000
 #define MAIL_EVENTS (MAIL_AREA - 0x1000)
@@ -44,11 +44,19 @@ enum mail_op {
 	MAIL_SOCK_OPEN,	 /* arg: domain, type, protocol */
 	MAIL_SOCK,	 /* handle, struct abi_sock_op; MAIL_BULK or parts */
 	MAIL_IO_WAIT,	 /* arg: count, deadline; list at MAIL_BULK */
-	MAIL_LOG,	 /* a line at MAIL_BULK */
-	MAIL_EXIT,	 /* arg: status, as for wait(2) */
-	MAIL_PANIC,	 /* a line at MAIL_BULK; the image stops */
+	/* struct abi_family_op, without waiting; MAIL_PATH; in and out:
+	 * struct abi_siginfo at MAIL_BULK */
+	MAIL_FAMILY,
+	MAIL_PIPE,  /* arg: type; out: two handles at MAIL_BULK */
+	MAIL_LOG,   /* a line at MAIL_BULK */
+	MAIL_EXIT,  /* arg: status, as for wait(2) */
+	MAIL_PANIC, /* a line at MAIL_BULK; the image stops */
 	MAIL_OPS
 };
+
+/* In the list of MAIL_IO_WAIT: a child of the program may have ended, stopped
+ * or continued since this core last got the event. */
+#define MAIL_CHILD (-2)
 
 enum mail_state { MAIL_IDLE, MAIL_CALL, MAIL_DONE };
 
@@ -135,7 +143,7 @@ struct mail_events {
 
 struct mail_boot {
 	u32 magic, revision;
-	u32 pid, uid, gid, zero;
+	u32 pid, uid, gid, umask;
 	u64 stack; /* bytes of the main stack; 0: sms's default */
 	struct mail_stream stream[3];
 	char node[65], machine[65];

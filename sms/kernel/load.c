@@ -171,7 +171,7 @@ s64 sms_load_info(struct abi_host_info *info)
 	info->pid = boot->pid > 1 ? boot->pid : 2;
 	info->uid = boot->uid;
 	info->gid = boot->gid;
-	info->umask = 022;
+	info->umask = boot->umask & 0777;
 	info->mem_total = sms_pool_bytes();
 	info->mem_limit =
 		SKEP_ARENA_SIZE; /* memory is allocated on first touch */

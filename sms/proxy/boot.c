@@ -127,6 +127,7 @@ int sms_boot_write(struct mail_boot *to, char **argv, char **envp)
 	to->pid = (u32)getpid();
 	to->uid = getuid();
 	to->gid = getgid();
+	to->umask = sms_proxy.umask;
 	for (fd = 0; fd < 3; fd++)
 		put_stream(to->stream, fd);
 	if (!getcwd(to->cwd, sizeof(to->cwd)) || uname(&un)) {

@@ -7,6 +7,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 #include "abi/include/lin.h"
+#include "abi/include/siginfo.h"
 #include "proxy.h"
 
 #define SECOND 1000000000ull
@@ -23,7 +25,7 @@
 /* A call, copied from its slot. */
 struct call {
 	struct mail_slot *slot;
-	int wake;
+	const struct mail_wakes *wakes;
 	s32 handle;
 	u64 arg[4];
 	u32 parts;
@@ -251,36 +253,111 @@ static struct timespec *left_until(struct timespec *ts, u64 deadline_ns)
 	return ts;
 }
 
+/* Reads an eventfd; whether it was set. */
+static int take_event(int fd)
+{
+	u64 count;
+
+	return read(fd, &count, sizeof(count)) == sizeof(count);
+}
+
 #define POLL_MAX (MAIL_BULK_SIZE / sizeof(struct abi_poll))
 
-static s64 io_wait(struct call *c)
+/* What poll(2) calls a number that is not open. */
+#define NO_NUMBER 0x7fffffff
+
+/* Returns whether the image waits for children. */
+static int take_list(const struct abi_poll *list, u64 count, struct pollfd *fds)
 {
-	static _Thread_local struct pollfd fds[POLL_MAX + 1];
-	struct abi_poll *list = bulk_area(c);
-	u64 count = c->arg[0], drain, i;
+	int child = 0;
+	s32 handle;
+	u64 i;
+
+	for (i = 0; i < count; i++) {
+		handle = *(volatile const s32 *)&list[i].handle;
+		child |= handle == MAIL_CHILD;
+		fds[i].fd = sms_own_is(handle) ? NO_NUMBER : handle;
+		fds[i].events = (short)list[i].events;
+	}
+	return child;
+}
+
+/* Returns how many have an event; fds may be POLL_MAX and two. */
+static s64 poll_list(struct call *c, struct pollfd *fds, u64 count, int child)
+{
 	struct timespec ts;
 	int n;
 
-	if (count > POLL_MAX)
-		return -EINVAL;
-	for (i = 0; i < count; i++) {
-		fds[i].fd = list[i].handle;
-		fds[i].events = (short)list[i].events;
-	}
-	fds[count].fd = c->wake;
-	fds[count].events = POLLIN;
+	fds[count].fd = c->wakes->cancel;
+	fds[count + 1].fd = child ? c->wakes->child : -1;
+	fds[count].events = fds[count + 1].events = POLLIN;
 	do
-		n = ppoll(fds, count + 1, left_until(&ts, c->arg[1]), NULL);
+		n = ppoll(fds, count + 2, left_until(&ts, c->arg[1]), NULL);
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return -errno;
-	for (i = 0; i < count; i++)
-		list[i].revents = (u16)fds[i].revents;
-	if (!fds[count].revents)
+	n -= fds[count].revents && take_event(c->wakes->cancel);
+	n -= fds[count + 1].revents != 0;
+	return n;
+}
+
+static s64 io_wait(struct call *c)
+{
+	static _Thread_local struct pollfd fds[POLL_MAX + 2];
+	struct abi_poll *list = bulk_area(c);
+	u64 count = c->arg[0], i;
+	int child, came;
+	s64 n;
+
+	if (count > POLL_MAX)
+		return -EINVAL;
+	child = take_list(list, count, fds);
+	n = poll_list(c, fds, count, child);
+	if (n < 0)
 		return n;
-	if (read(c->wake, &drain, sizeof(drain)) < 0 && errno != EAGAIN)
+	came = child && fds[count + 1].revents && take_event(c->wakes->child);
+	for (i = 0; i < count; i++) {
+		list[i].revents = (u16)fds[i].revents;
+		if (came && fds[i].fd == MAIL_CHILD) {
+			list[i].revents = POLLIN;
+			n++;
+		}
+	}
+	return n || !fds[count].revents ? n : -EINTR;
+}
+
+/* Pointers are this process's; the record of SPAWN is copied by helper.c. */
+static s64 call_family(struct call *c)
+{
+	struct abi_family_op *given = (void *)c->slot->data, op = *given;
+	char path[MAIL_PATH_SIZE];
+	struct abi_siginfo info;
+	s64 n;
+
+	memcpy(&info, bulk_area(c), sizeof(info));
+	op.path = path_of(c, MAIL_PATH, path);
+	op.info = &info;
+	op.text = NULL;
+	op.unlocked = NULL;
+	n = sms_family(&op);
+	memcpy(bulk_area(c), &info, sizeof(info));
+	op.path = NULL;
+	op.info = NULL;
+	*given = op;
+	return n;
+}
+
+static s64 call_pipe(struct call *c)
+{
+	int end[2], type = (int)c->arg[0];
+
+	if (type ? socketpair(AF_UNIX,
+			      (type & 15) | SOCK_NONBLOCK | SOCK_CLOEXEC, 0,
+			      end)
+		 : pipe2(end, O_NONBLOCK | O_CLOEXEC))
 		return -errno;
-	return n > 1 ? n - 1 : -EINTR;
+	memcpy(bulk_area(c), end, sizeof(end));
+	return 0;
 }
 
 static s64 call_say(struct call *c)
@@ -311,18 +388,23 @@ static s64 (*const table[MAIL_OPS])(struct call *c) = {
 	[MAIL_FILE_READ] = file_read, [MAIL_FILE_WRITE] = file_write,
 	[MAIL_FILE] = call_file,      [MAIL_NAME] = call_name,
 	[MAIL_SOCK_OPEN] = sock_open, [MAIL_SOCK] = call_sock,
-	[MAIL_IO_WAIT] = io_wait,     [MAIL_LOG] = call_say,
+	[MAIL_IO_WAIT] = io_wait,     [MAIL_FAMILY] = call_family,
+	[MAIL_PIPE] = call_pipe,      [MAIL_LOG] = call_say,
 	[MAIL_EXIT] = call_exit,      [MAIL_PANIC] = call_panic,
 };
 
-void sms_serve_call(struct mail_slot *slot, int wake)
+void sms_serve_call(struct mail_slot *slot, const struct mail_wakes *wakes)
 {
 	u32 op = *(volatile u32 *)&slot->op;
 	struct call c;
 
 	c.slot = slot;
-	c.wake = wake;
+	c.wakes = wakes;
 	c.handle = *(volatile s32 *)&slot->handle;
 	memcpy(c.arg, slot->arg, sizeof(c.arg));
-	slot->result = op < MAIL_OPS && table[op] ? table[op](&c) : -ENOSYS;
+	if (sms_own_is(c.handle))
+		slot->result = -EBADF;
+	else
+		slot->result =
+			op < MAIL_OPS && table[op] ? table[op](&c) : -ENOSYS;
 }

@@ -74,6 +74,8 @@ static void note_signal(u32 signo)
 	else if (ends_programs(signo) &&
 		 time - since[signo - 1] > REPEAT_TIMEOUT)
 		sms_serve_end(signo);
+	if (signo == SIGCHLD)
+		sms_serve_child();
 	ring_image();
 }
 
@@ -193,9 +195,11 @@ int sms_events_start(void)
 
 	event_mail()->deadline = ABI_FOREVER;
 	sigfillset(&set);
-	signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-	timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-	slicer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	signals = sms_own_add(signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC));
+	timer = sms_own_add(
+		timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+	slicer = sms_own_add(
+		timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
 	if (signals < 0 || timer < 0 || slicer < 0)
 		return -errno;
 	return pthread_create(&thread, NULL, wait_for_all, NULL) ? -EAGAIN : 0;

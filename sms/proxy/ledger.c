@@ -11,7 +11,8 @@ static const char *const op_names[MAIL_OPS] = {
 	[MAIL_FILE_READ] = "read",   [MAIL_FILE_WRITE] = "write",
 	[MAIL_FILE] = "file",	     [MAIL_NAME] = "path",
 	[MAIL_SOCK_OPEN] = "socket", [MAIL_SOCK] = "sock",
-	[MAIL_IO_WAIT] = "io_wait",  [MAIL_LOG] = "log",
+	[MAIL_IO_WAIT] = "io_wait",  [MAIL_FAMILY] = "family",
+	[MAIL_PIPE] = "pipe",	     [MAIL_LOG] = "log",
 	[MAIL_EXIT] = "exit",	     [MAIL_PANIC] = "panic",
 };
 

@@ -17,6 +17,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <skep/version.h>
@@ -66,7 +67,8 @@ static int open_partition(u32 id)
 {
 	struct shimos_open o = {.id = id};
 
-	sms_proxy.device = open("/dev/" SHIMOS_DEVICE_NAME, O_RDWR | O_CLOEXEC);
+	sms_proxy.device = sms_own_add(
+		open("/dev/" SHIMOS_DEVICE_NAME, O_RDWR | O_CLOEXEC));
 	if (sms_proxy.device < 0)
 		return refuse_run("/dev/" SHIMOS_DEVICE_NAME, NULL);
 	if (ioctl(sms_proxy.device, SHIMOS_IOC_OPEN, &o) < 0)
@@ -146,11 +148,14 @@ int main(int argc, char **argv)
 		return EXIT_USAGE;
 	}
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGCHLD, SIG_DFL); /* the parent of this process may ignore it */
+	sms_proxy.umask = umask(0);
 	sms_events_block();
 	code = open_partition((u32)id);
 	if (code)
 		return code;
 	status = run_program(argv + at + 1);
+	umask(sms_proxy.umask);
 	if (ledger && sms_ledger_write(ledger, (u32)status))
 		sms_proxy_say("%s cannot be written: %s", ledger,
 			      strerror(errno));

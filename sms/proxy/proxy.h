@@ -12,6 +12,8 @@ struct proxy {
 	u32 id, cores;
 	u64 pool_bytes, mail_bytes;
 	u8 *pool, *mail;
+	u32 umask; /* of this process at its start; later it is 0, because abi
+		      applies the program's */
 };
 extern struct proxy sms_proxy;
 
@@ -26,7 +28,13 @@ int sms_boot_write(struct mail_boot *to, char **argv, char **envp);
  * wait(2) does. */
 int sms_serve(void);
 /* Executes one call, in the worker of that core. */
-void sms_serve_call(struct mail_slot *slot, int wake);
+struct mail_wakes {
+	int cancel; /* eventfd: the image cancels an io_wait */
+	int child;  /* eventfd: MAIL_CHILD */
+};
+void sms_serve_call(struct mail_slot *slot, const struct mail_wakes *wakes);
+/* Tells all cores of MAIL_CHILD. */
+void sms_serve_child(void);
 /* Ends the service; called by any worker. */
 void sms_serve_end(u32 status);
 

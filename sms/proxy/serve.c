@@ -21,7 +21,7 @@
 struct worker {
 	pthread_t thread;
 	struct mail_slot *slot;
-	int wake; /* eventfd: the image cancels an io_wait */
+	struct mail_wakes wakes;
 };
 
 static struct worker *workers;
@@ -76,7 +76,7 @@ static void report_stop(int err)
 /* Adds the reason for an NMI if the core no longer polls. */
 static u32 answer_call(struct worker *w)
 {
-	sms_serve_call(w->slot, w->wake);
+	sms_serve_call(w->slot, &w->wakes);
 	__atomic_store_n(&w->slot->state, MAIL_DONE, __ATOMIC_SEQ_CST);
 	return __atomic_exchange_n(&w->slot->notify, 0, __ATOMIC_SEQ_CST)
 		       ? 1u << MAIL_NMI_ANSWER
@@ -115,15 +115,30 @@ static void *watcher_thread(void *arg)
 		for (i = 0; i < sms_proxy.cores; i++)
 			if (__atomic_exchange_n(&workers[i].slot->cancel, 0,
 						__ATOMIC_SEQ_CST) &&
-			    write(workers[i].wake, &one, sizeof(one)) < 0)
+			    write(workers[i].wakes.cancel, &one, sizeof(one)) <
+				    0)
 				sms_proxy_say("a waiting call cannot be woken");
 	}
 	return NULL;
 }
 
-static int start_workers(void)
+void sms_serve_child(void)
 {
-	pthread_t watcher;
+	u64 one = 1;
+	u32 i;
+
+	for (i = 0; i < sms_proxy.cores; i++)
+		if (write(workers[i].wakes.child, &one, sizeof(one)) < 0)
+			sms_proxy_say("a wait for a child cannot be woken");
+}
+
+static int event_open(void)
+{
+	return sms_own_add(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+}
+
+static int make_workers(void)
+{
 	u32 i;
 
 	workers = calloc(sms_proxy.cores, sizeof(*workers));
@@ -132,10 +147,19 @@ static int start_workers(void)
 	for (i = 0; i < sms_proxy.cores; i++) {
 		workers[i].slot =
 			(struct mail_slot *)(sms_proxy.mail + MAIL_SLOT(i));
-		workers[i].wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-		if (workers[i].wake < 0)
+		workers[i].wakes.cancel = event_open();
+		workers[i].wakes.child = event_open();
+		if (workers[i].wakes.cancel < 0 || workers[i].wakes.child < 0)
 			return -errno;
 	}
+	return 0;
+}
+
+static int start_workers(void)
+{
+	pthread_t watcher;
+	u32 i;
+
 	for (i = 0; i < sms_proxy.cores; i++)
 		if (pthread_create(&workers[i].thread, NULL, worker_thread,
 				   &workers[i]))
@@ -146,8 +170,9 @@ static int start_workers(void)
 
 int sms_serve(void)
 {
-	int err = sms_events_start();
+	int err = make_workers();
 
+	err = err ? err : sms_events_start();
 	err = err ? err : start_workers();
 	if (err) {
 		sms_proxy_say("no threads for the cores: %s", strerror(-err));

@@ -7,6 +7,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #include "abi/include/lin.h"
+#include "abi/include/siginfo.h"
 #include "sms/proxy/proxy.h"
 #include "sms/test/play.h"
 
@@ -27,7 +29,8 @@
 
 struct proxy sms_proxy;
 static struct mail_slot *slot;
-static int wake;
+static struct mail_wakes wakes;
+static s32 own = -1; /* a descriptor of the proxy itself */
 
 /* What the stubs saw of the last call. */
 static struct {
@@ -164,6 +167,21 @@ s64 abi_lin_sock(s32 handle, struct abi_sock_op *op)
 	return handle < 0 ? -EBADF : 0;
 }
 
+int sms_own_is(s32 handle)
+{
+	return handle >= 0 && handle == own;
+}
+
+/* No pointer of the image's arrives. */
+s64 sms_family(struct abi_family_op *op)
+{
+	take_text(op->path);
+	must(!op->text && !op->unlocked);
+	memset(op->info, 4, sizeof(*op->info));
+	memset(op->usage, 5, sizeof(op->usage));
+	return op->verb;
+}
+
 void sms_serve_end(u32 status)
 {
 	seen.ended++;
@@ -195,8 +213,9 @@ static void reset_slot(void)
 		slot = (struct mail_slot *)between_holes(sizeof(*slot));
 		sms_proxy.pool = between_holes(POOL);
 		sms_proxy.pool_bytes = POOL;
-		wake = eventfd(0, EFD_NONBLOCK);
-		must(wake >= 0);
+		wakes.cancel = eventfd(0, EFD_NONBLOCK);
+		wakes.child = eventfd(0, EFD_NONBLOCK);
+		must(wakes.cancel >= 0 && wakes.child >= 0);
 	}
 	memset(&seen, 0, sizeof(seen));
 	seen.most = -1;
@@ -206,7 +225,7 @@ static s64 serve_call(u32 op)
 {
 	slot->op = op;
 	slot->state = MAIL_CALL;
-	sms_serve_call(slot, wake);
+	sms_serve_call(slot, &wakes);
 	return slot->result;
 }
 
@@ -229,9 +248,13 @@ int LLVMFuzzerTestOneInput(const u8 *data, __SIZE_TYPE__ size)
 	/* No handle of this process's own, and no wait without an end. */
 	slot->handle |= 1 << 20;
 	((struct abi_poll *)(slot->data + MAIL_BULK))->handle |= 1 << 20;
-	must(write(wake, &one, sizeof(one)) == sizeof(one));
-	serve_call(slot->op % (MAIL_OPS + 2));
-	must(read(wake, &one, sizeof(one)) == sizeof(one) || errno == EAGAIN);
+	must(write(wakes.cancel, &one, sizeof(one)) == sizeof(one));
+	n = slot->op % (MAIL_OPS + 2);
+	if (!serve_call((u32)n) && n == MAIL_PIPE)
+		for (n = 0; n < 2; n++)
+			close(((s32 *)(slot->data + MAIL_BULK))[n]);
+	must(read(wakes.cancel, &one, sizeof(one)) == sizeof(one) ||
+	     errno == EAGAIN);
 	return 0;
 }
 
@@ -491,8 +514,8 @@ static void test_waits(void)
 	struct rlimit files;
 
 	reset_slot();
-	list[0] = (struct abi_poll){.handle = wake, .events = POLLIN};
-	list[1] = (struct abi_poll){.handle = wake, .events = POLLOUT};
+	list[0] = (struct abi_poll){.handle = wakes.cancel, .events = POLLIN};
+	list[1] = (struct abi_poll){.handle = wakes.cancel, .events = POLLOUT};
 	list[2] = (struct abi_poll){.handle = -1, .events = POLLOUT};
 	slot->arg[0] = 3;
 	slot->arg[1] = 0;
@@ -508,6 +531,109 @@ static void test_waits(void)
 	tap_ok(serve_call(MAIL_IO_WAIT) ==
 		       (files.rlim_cur > count ? 0 : -EINVAL),
 	       "waits: as many as fit, and none behind them");
+}
+
+/* An event of children goes to every wait for them of this core, once. */
+static void test_children(void)
+{
+	struct abi_poll *list = (void *)(slot->data + MAIL_BULK);
+	u64 one = 1;
+
+	reset_slot();
+	list[0] = (struct abi_poll){.handle = MAIL_CHILD, .events = POLLIN};
+	list[1] = (struct abi_poll){.handle = -1, .events = POLLIN};
+	list[2] = list[0];
+	slot->arg[0] = 3;
+	slot->arg[1] = 0;
+	tap_ok(!serve_call(MAIL_IO_WAIT) && !list[0].revents,
+	       "children: nothing has happened");
+	must(write(wakes.child, &one, sizeof(one)) == sizeof(one));
+	slot->arg[0] = 2;
+	list[0].handle = -3;
+	tap_ok(!serve_call(MAIL_IO_WAIT) && !list[0].revents,
+	       "children: other waits do not take the event");
+	slot->arg[0] = 3;
+	list[0].handle = MAIL_CHILD;
+	tap_ok(serve_call(MAIL_IO_WAIT) == 2 && list[0].revents == POLLIN &&
+		       !list[1].revents && list[2].revents == POLLIN,
+	       "children: all who wait for them get it");
+	tap_ok(!serve_call(MAIL_IO_WAIT) && !list[0].revents,
+	       "children: and once");
+	must(write(wakes.cancel, &one, sizeof(one)) == sizeof(one));
+	tap_ok(serve_call(MAIL_IO_WAIT) == -EINTR,
+	       "children: the wait can be cancelled");
+}
+
+static void test_family(void)
+{
+	struct abi_family_op *op = (void *)slot->data;
+	u8 *info = slot->data + MAIL_BULK;
+
+	reset_slot();
+	memset(slot->data, 0xff, MAIL_BULK);
+	op->verb = ABI_FAMILY_WAITID;
+	memset(info, 9, 2 * sizeof(struct abi_siginfo));
+	tap_ok(serve_call(MAIL_FAMILY) == ABI_FAMILY_WAITID &&
+		       strlen(seen.text) == MAIL_PATH_SIZE - 1,
+	       "family: a path without a terminator gets one");
+	tap_ok(!op->path && !op->info && !op->text && !op->unlocked,
+	       "family: no pointer of the proxy's is answered");
+	tap_ok(all_is(info, sizeof(struct abi_siginfo), 4) &&
+		       all_is(info + sizeof(struct abi_siginfo),
+			      sizeof(struct abi_siginfo), 9) &&
+		       all_is((u8 *)op->usage, sizeof(op->usage), 5),
+	       "family: what a child did, and no byte more");
+}
+
+static void test_pipe(void)
+{
+	s32 *end = (s32 *)(slot->data + MAIL_BULK);
+	char byte = 'a';
+
+	reset_slot();
+	slot->arg[0] = 0;
+	tap_ok(!serve_call(MAIL_PIPE) && write(end[1], &byte, 1) == 1 &&
+		       read(end[0], &byte, 1) == 1 &&
+		       read(end[0], &byte, 1) < 0 && errno == EAGAIN &&
+		       fcntl(end[0], F_GETFD) == FD_CLOEXEC,
+	       "pipe: two ends that do not block, and are not inherited");
+	close(end[0]);
+	close(end[1]);
+	slot->arg[0] = SOCK_STREAM;
+	tap_ok(!serve_call(MAIL_PIPE) && write(end[0], &byte, 1) == 1 &&
+		       read(end[1], &byte, 1) == 1 &&
+		       read(end[1], &byte, 1) < 0 && errno == EAGAIN,
+	       "pipe: and two sockets");
+	close(end[0]);
+	close(end[1]);
+	slot->arg[0] = 13;
+	tap_ok(serve_call(MAIL_PIPE) < 0, "pipe: of no other type");
+}
+
+/* The image names a descriptor that is none of the program's. */
+static void test_own(void)
+{
+	struct abi_poll *list = (void *)(slot->data + MAIL_BULK);
+	u32 op;
+
+	reset_slot();
+	own = wakes.child;
+	for (op = MAIL_FILE_CLOSE; op <= MAIL_SOCK; op++) {
+		if (op == MAIL_NAME || op == MAIL_SOCK_OPEN)
+			continue;
+		slot->handle = own;
+		slot->arg[0] = 0;
+		memset(slot->data, 0, MAIL_BULK);
+		tap_ok(serve_call(op) == -EBADF,
+		       "own: the proxy's descriptor is none for call %u", op);
+	}
+	slot->handle = -1;
+	slot->arg[0] = 1;
+	slot->arg[1] = 0;
+	*list = (struct abi_poll){.handle = own, .events = POLLOUT};
+	tap_ok(serve_call(MAIL_IO_WAIT) == 1 && list->revents == POLLNVAL,
+	       "own: nor can it be waited for");
+	own = -1;
 }
 
 static void test_texts(void)
@@ -549,7 +675,7 @@ static void test_calls(void)
 	       "calls: a wait for too many handles is refused");
 	slot->arg[0] = 1;
 	slot->arg[1] = 0;
-	list->handle = wake;
+	list->handle = wakes.cancel;
 	list->events = 4;
 	tap_ok(serve_call(MAIL_IO_WAIT) == 1 && list->revents == 4,
 	       "calls: a wait is answered");
@@ -578,6 +704,10 @@ int main(void)
 	test_directory();
 	test_datagrams();
 	test_waits();
+	test_children();
+	test_family();
+	test_pipe();
+	test_own();
 	test_texts();
 	test_calls();
 	tap_ok(play_random(3000), "random: 3000 slots of random bytes");
