@@ -46,9 +46,10 @@ PROGRAMS += $(B)/bin/sms.image $(B)/bin/sms-proxy
 
 # Each side against a hostile other one, and the memory of programs. The same
 # files are fuzzers: a main of their own plays fixed and random inputs.
-SMS_TESTS := call reply memory
+SMS_TESTS := call reply memory family
 sms_test_call := sms/proxy/call.c
 sms_test_reply := sms/kernel/forward.c sms/kernel/poll.c abi/lib/mem.c
+sms_test_family := sms/kernel/forward.c sms/kernel/family.c abi/lib/mem.c
 sms_test_memory := sms/kernel/memory.c sms/kernel/pool.c
 
 # $(1): test
@@ -99,8 +100,10 @@ $(foreach t,nmi clock flush queue helper,$(eval $(call sms_lone_suite,$(t))))
 
 # What forwards calls names them.
 $(B)/obj/san/sms/kernel/forward.o $(B)/obj/san/sms/test/reply.o \
-		$(B)/fuzz/sms-reply $(B)/obj/san/abi/proc/record.o \
-		$(B)/obj/san/sms/test/helper.o: | $(ABI_GEN)
+		$(B)/fuzz/sms-reply $(B)/obj/san/sms/kernel/family.o \
+		$(B)/obj/san/sms/test/family.o $(B)/obj/san/abi/proc/record.o \
+		$(B)/obj/san/sms/test/helper.o \
+		$(B)/fuzz/sms-family: | $(ABI_GEN)
 
 # Programs for partitions, and what disturbs Linux meanwhile.
 sms_t := $(addprefix $(B)/test/vm/sms_,hello team wreck copy quiet storm \

@@ -4,6 +4,7 @@
  * describes how. A reply is copied once and checked against the request. A
  * proxy can return false results, as Linux could, but cannot harm sms.
  */
+#include "abi/include/siginfo.h"
 #include "abi/include/user.h"
 #include "kernel.h"
 
@@ -395,6 +396,45 @@ s64 sms_forward_sock(s32 handle, struct abi_sock_op *op)
 	to->len = (u64)len;
 	n = bound_result(call_proxy(MAIL_SOCK, handle), (u64)len);
 	return n < 0 ? n : sock_answer(op, to, (u64)len, n);
+}
+
+/* Processes ----------------------------------------------------------- */
+
+/* The results that sms and abi use; `info` is read and written. */
+s64 sms_forward_family(struct abi_family_op *op)
+{
+	struct abi_family_op *to = (void *)own_slot()->data;
+	s64 n = op->path ? put_path(MAIL_PATH, op->path) : 0;
+
+	if (n)
+		return n;
+	*to = *op;
+	to->path = 0;
+	to->info = 0;
+	to->text = 0;
+	to->unlocked = 0;
+	if (op->info)
+		abi_memcpy(bulk_area(), op->info, sizeof(*op->info));
+	n = bound_result(call_proxy(MAIL_FAMILY, -1), 0x7fffffff);
+	if (n < 0)
+		return n;
+	op->pid = *(volatile s32 *)&to->pid;
+	op->status = *(volatile s32 *)&to->status;
+	abi_memcpy(op->usage, to->usage, sizeof(op->usage));
+	if (op->info)
+		get_object(op->info, sizeof(*op->info));
+	return n;
+}
+
+s64 sms_forward_pipe(s32 handle[2], u32 type)
+{
+	s64 n;
+
+	own_slot()->arg[0] = type;
+	n = bound_result(call_proxy(MAIL_PIPE, -1), 0);
+	if (!n)
+		get_object(handle, 2 * sizeof(*handle));
+	return n;
 }
 
 /* The end ------------------------------------------------------------- */

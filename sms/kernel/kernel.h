@@ -322,6 +322,7 @@ void sms_thread_kick(u32 thread);
 s64 sms_thread_yield(void);
 s64 sms_thread_affinity(u32 thread, const void *mask, u64 bytes);
 void sms_thread_tp(u32 thread, u64 tp);
+u32 sms_thread_self(void);
 s64 sms_thread_wait(u32 *word, u32 expect, u64 deadline_ns);
 void sms_thread_wake(u32 *word, u32 count);
 /* flush.c. Call it before frames of a removed mapping are reused: then no core
@@ -363,9 +364,14 @@ s64 sms_forward_file(s32 handle, struct abi_file_op *op);
 s64 sms_forward_path(struct abi_path_op *op);
 s64 sms_forward_sock_open(u32 domain, u32 type, u32 protocol);
 s64 sms_forward_sock(s32 handle, struct abi_sock_op *op);
+s64 sms_forward_family(struct abi_family_op *op);
+s64 sms_forward_pipe(s32 handle[2], u32 type);
 void sms_forward_log(const char *line);
 __attribute__((noreturn)) void sms_forward_exit(u32 status);
 __attribute__((noreturn)) void sms_forward_panic(const char *line);
+
+/* family.c: struct abi_host's; the proxy itself never waits for children. */
+s64 sms_family(struct abi_family_op *op, u32 thread);
 
 /* trap.c */
 __attribute__((noreturn)) void sms_panic(const char *what, u64 a, u64 b);

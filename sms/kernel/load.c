@@ -172,6 +172,7 @@ s64 sms_load_info(struct abi_host_info *info)
 	info->uid = boot->uid;
 	info->gid = boot->gid;
 	info->umask = boot->umask & 0777;
+	info->spawns = ABI_SPAWNS_HELPERS;
 	info->mem_total = sms_pool_bytes();
 	info->mem_limit =
 		SKEP_ARENA_SIZE; /* memory is allocated on first touch */

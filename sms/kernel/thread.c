@@ -274,6 +274,11 @@ s64 sms_thread_affinity(u32 thread, const void *mask, u64 bytes)
 	return 0;
 }
 
+u32 sms_thread_self(void)
+{
+	return sms_core()->thread;
+}
+
 void sms_thread_tp(u32 thread, u64 tp)
 {
 	if (sms_core()->thread == thread)
@@ -281,13 +286,14 @@ void sms_thread_tp(u32 thread, u64 tp)
 }
 
 /* A wait for a lock of abi keeps its core, because the holder runs on another
- * core. */
+ * core. The child of a vfork may be without one. */
 static int may_pass(const u32 *word)
 {
 	u32 thread = sms_core()->thread;
 
 	return thread != NO_THREAD &&
-	       word == &abi_thread_get(sms_proc, thread)->park;
+	       (word == &abi_thread_get(sms_proc, thread)->park ||
+		word == abi_vfork_turn(sms_proc));
 }
 
 void sms_thread_loosen(void)
