@@ -98,7 +98,8 @@ s64 abi_vfork_begin(struct abi_call *c, u64 stack)
 	return 0;
 }
 
-/* The calling thread is the parent again, after its vfork(2). */
+/* The calling thread is the parent again, after its vfork(2). It still has the
+ * turn. */
 static void become_parent(struct abi_proc *p, struct abi_thread *t,
 			  struct abi_regs *regs)
 {
@@ -110,12 +111,12 @@ static void become_parent(struct abi_proc *p, struct abi_thread *t,
 	(void)p->host->vec_load(v->vec, p->info.xsave_size);
 	t->restore_blocked = 0;
 	abi_signal_mask_set(p, t, v->mask);
-	leave_turn(p);
 }
 
 s64 abi_vfork_finish(struct abi_call *c)
 {
 	become_parent(c->p, c->t, c->regs);
+	leave_turn(c->p);
 	c->how = ABI_RETURN_FULL;
 	return (s64)c->regs->rax;
 }
@@ -129,6 +130,7 @@ s64 abi_vfork_end(struct abi_proc *p, struct abi_thread *t,
 
 	become_parent(p, t, regs);
 	p->host->family(&op, t->index);
+	leave_turn(p); /* a host has one such child at a time */
 	return (s64)regs->rax;
 }
 

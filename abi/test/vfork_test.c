@@ -12,6 +12,7 @@
 
 static u32 births, spawned, self;
 static s32 ended_status, spawned_pid;
+static u32 ended_turn; /* whose turn to vfork it was then */
 static u32 numbers[16], count;
 
 static u32 thread_self(void)
@@ -126,6 +127,7 @@ static s64 host_family(struct abi_family_op *op, u32 thread)
 		return host_start();
 	case ABI_FAMILY_ENDED:
 		ended_status = op->pid == CHILD ? op->status : -1;
+		ended_turn = *abi_vfork_turn(p);
 		return 0;
 	case ABI_FAMILY_EXEC_FILE:
 		return open("/tmp", O_TMPFILE | O_RDWR, 0600);
@@ -192,6 +194,8 @@ static void test_ends(void)
 	regs.rip = text + 4;
 	abi_fault(p, 0, &regs, &fault);
 	tap_ok(regs.rax == CHILD && ended_status == 11, "and a fault");
+	tap_ok(ended_turn == 1 && !*abi_vfork_turn(p),
+	       "no other thread starts a child before the host knows this");
 	action[0] = text + 0x80;
 	action[1] = 0x04000000; /* SA_RESTORER */
 	action[2] = text;
