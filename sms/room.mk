@@ -107,7 +107,7 @@ $(B)/obj/san/sms/kernel/forward.o $(B)/obj/san/sms/test/reply.o \
 
 # Programs for partitions, and what disturbs Linux meanwhile.
 sms_t := $(addprefix $(B)/test/vm/sms_,hello team wreck copy quiet storm \
-	events secret big crowd calls wild)
+	events secret big crowd calls wild helpers)
 $(sms_t): $(B)/test/vm/sms_%: tests/vm/guest/sms/%.c
 	$(call say,CC)
 	$(Q)mkdir -p $(@D)

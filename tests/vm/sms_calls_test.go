@@ -50,6 +50,35 @@ func (m *smsMachine) testListing(t *testing.T) {
 	}
 }
 
+// A program on a partition starts programs of Linux, and sees of them what it sees on Linux. They
+// have what the program has, and nothing of the proxy's.
+func (m *smsMachine) testPrograms(t *testing.T) {
+	for _, c := range []struct{ how, want string }{
+		{"streams", "system sh\nsystem: status 3\nWRITTEN BY POPEN\npclose: status 0\nread by popen\n"},
+		{"inherited", "/usr/bin\nkept\n0027\n77\n99\n0 1 2 3 4 5 \nits child\ninherited: status 0\nmasks: status 0\n2\n"},
+		{"waits", "stopped 1 19\nstill there 0\nwaitid 1 1 9\nwait4 1\ncontinued: status 9\nkilled: signal 9\ntrapped: status 8\n"},
+		{"changes", "skep\nits group\nchanged: status 0\nits session\nhere -1 -1\n"},
+		{"threads", strings.Repeat("thread: status 6\n", 5)},
+		{"signals", "wait: -1 Interrupted system call\nalarms 1\ninterrupted: signal 2\nignored: -1 No child processes\n"},
+	} {
+		out := m.runShell(t, "rm -f /run/ready; ${T}helpers "+c.how+"; echo = ; rm -f /run/ready; timeout -s KILL 60 $R ${T}helpers "+c.how+" || echo status $?")
+		linux, lent, _ := strings.Cut(out, "=\n")
+		if linux != lent || !strings.HasPrefix(lent, c.want) {
+			t.Errorf("%s: on Linux %q, on a partition %q", c.how, linux, lent)
+		}
+		if l := m.readLedger(t); l["forwarded-family"] == 0 || l["nmi-foreign"] != 0 {
+			t.Errorf("%s: the ledger says %v", c.how, l)
+		}
+	}
+	out := m.runShell(t, "$R ${T}helpers forks")
+	for _, want := range []string{"fork: -1 Function not implemented\n", "fork refused (ENOSYS)", "execve: -1 Function not implemented\n",
+		"execve refused (ENOSYS)", "process 1: -1 No such process\n", "system: status 2\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in %q", want, out)
+		}
+	}
+}
+
 // Calls that may rightly end a program by SIGKILL: they send it, or set a limit
 // of CPU time.
 var killingCalls = []string{"kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "setrlimit", "prlimit64"}

@@ -46,6 +46,7 @@ var smsParts = []struct {
 	{"strays", (*smsMachine).testForeignNMI, true},
 	{"helpers", (*smsMachine).testHelpers, false},
 	{"go", (*smsMachine).testGo, false},
+	{"programs", (*smsMachine).testPrograms, false},
 	{"shared", (*smsMachine).testSharedFile, true},
 	{"blocking", (*smsMachine).testBlocking, true},
 	{"faults", (*smsMachine).testFaults, false},
