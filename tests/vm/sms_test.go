@@ -7,6 +7,7 @@ package vm
 import (
 	"bytes"
 	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -444,6 +445,7 @@ func (m *smsMachine) testFaults(t *testing.T) {
 		{"wild", "139", []string{"killed by SIGSEGV"}},
 		{"catch", "3", []string{"caught"}},
 		{"protect", "3", []string{"caught"}},
+		{"hostile", "0", []string{"kept 27 of 27, refused 27 of 27\n"}},
 	} {
 		all += "s=0; $R ${T}wreck " + c.how + " || s=$?; echo status $s\n"
 		want = append(append(want, c.says...), "status "+c.status+"\n")
@@ -504,11 +506,19 @@ func (m *smsMachine) testDefects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := symbolOffset(t, filepath.Join(build, "lib", "sms.elf"), "sms_time_clock") - 0xffffffff80000000
+	elf := filepath.Join(build, "lib", "sms.elf")
+	at := symbolOffset(t, elf, "sms_time_clock") - 0xffffffff80000000
 	for _, c := range []struct{ name, code, says string }{
 		{"ud2", "\x0f\x0b", "sms itself got a trap at"},
 		{"load", "\x31\xc0\x8b\x00", "sms itself failed at"},
 		{"stack", "\x31\xe4\x50", "sms itself got a trap at"}, // a double fault
+		// Without the protection each of these goes on, and the program ends as it should:
+		// a store to its own text,
+		{"store", "\x48\x8d\x05\xf9\xff\xff\xff\xc6\x00\x90\x31\xc0\xc3", "sms itself failed at"},
+		// pop %rax and ret, executed on the stack,
+		{"run-stack", "\x68\x58\xc3\x90\x90\xff\xe4", "sms itself failed at"},
+		// and ret, executed in data.
+		{"run-data", "\x48\xc7\xc0" + addressOf(t, elf, "random_block") + "\xc6\x00\xc3\x31\xd2\x48\x87\xd0\xff\xe2", "sms itself failed at"},
 	} {
 		broken := filepath.Join(build, "test", "vm", "sms_broken_"+c.name)
 		bad := bytes.Clone(image)
@@ -528,6 +538,12 @@ func (m *smsMachine) testDefects(t *testing.T) {
 	if !strings.HasPrefix(out, "hello again from sms") || !strings.HasSuffix(out, "\n0-1\n") {
 		t.Errorf("afterwards: %q", out)
 	}
+}
+
+// addressOf returns an address of sms as an instruction has it, in four bytes.
+func addressOf(t *testing.T, path, name string) string {
+	t.Helper()
+	return string(binary.LittleEndian.AppendUint32(nil, uint32(symbolOffset(t, path, name))))
 }
 
 func symbolOffset(t *testing.T, path, name string) uint64 {

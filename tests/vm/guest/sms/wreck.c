@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* Ends badly, in the way that it is told. */
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -148,6 +151,66 @@ static int fill_memory(unsigned long mib)
 	return 0;
 }
 
+/* Where the compute kernel is: docs/design/sms.md, and beyond. */
+static const unsigned long kernel[] = {
+	0xffff800000000000, /* the pool */
+	0xffffffff80000000, /* text */
+	0xffffffff80001000, 0xffffffff80040000, 0xffffffffc0000000, /* tables */
+	0xffffffffd001f000,					    /* stacks */
+	0xffffffffe0000000, /* the mailbox */
+	0xfffffffffee00000, /* the local APIC */
+	0x0000800000000000, /* no address at all */
+};
+
+static sigjmp_buf back;
+
+static void on_kept(int sig)
+{
+	siglongjmp(back, sig);
+}
+
+/* 1: the instruction had no effect but SIGSEGV. */
+static int is_kept(unsigned long at, int how)
+{
+	volatile char *byte = (volatile char *)at;
+
+	if (sigsetjmp(back, 1))
+		return 1;
+	if (how == 0)
+		(void)*byte;
+	else if (how == 1)
+		*byte = 0;
+	else
+		((void (*)(void))at)();
+	return 0;
+}
+
+/* The program reads, writes and executes the kernel's memory, and has calls
+ * read and write there. */
+static int run_hostile(void)
+{
+	int zero = open("/etc/passwd", O_RDONLY), p[2], kept = 0, calls = 0;
+	unsigned i, how;
+
+	signal(SIGSEGV, on_kept);
+	signal(SIGBUS, on_kept);
+	if (zero < 0 || pipe(p))
+		return 1;
+	for (i = 0; i < sizeof(kernel) / sizeof(kernel[0]); i++) {
+		for (how = 0; how < 3; how++)
+			kept += is_kept(kernel[i], (int)how);
+		calls += pread(zero, (void *)kernel[i], 8, 0) == -1 &&
+			 errno == EFAULT;
+		calls += write(p[1], (void *)kernel[i], 8) == -1 &&
+			 errno == EFAULT;
+		/* from the program's last page into the kernel's */
+		calls += write(p[1], (void *)(kernel[i] - 4), 8) == -1 &&
+			 errno == EFAULT;
+	}
+	printf("kept %d of %u, refused %d of %u\n", kept, 3 * i, calls, 3 * i);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *how = argc > 1 ? argv[1] : "";
@@ -170,6 +233,8 @@ int main(int argc, char **argv)
 		return run_kick();
 	if (!strcmp(how, "protect"))
 		return run_protect();
+	if (!strcmp(how, "hostile"))
+		return run_hostile();
 	if (!strcmp(how, "pipe"))
 		return run_pipes();
 	if (!strcmp(how, "threads"))
