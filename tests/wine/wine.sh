@@ -17,6 +17,12 @@ wine_begin() { # BUILD, name of the prefix
 		exit 1
 	fi
 	trap wine_end EXIT
+	# A prefix whose making was cut has no such service: Wine asks for it at
+	# each fstat.
+	if [ -f "$WINEPREFIX/system.reg" ] &&
+		! grep -qi 'services.*\\mountmgr\]' "$WINEPREFIX/system.reg"; then
+		wine wineboot -u
+	fi
 }
 
 # Wine's services would end by themselves, on a busy computer much later.

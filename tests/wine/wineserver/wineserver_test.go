@@ -41,8 +41,21 @@ func TestServerStartsAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "wineserver -k in /p\nwineserver -p in /p\nwine wineboot -u in /p\n" +
-		"wine reg delete " + timeZones + " /f in /p\n"
+		"wine reg query " + mountManager + " in /p\nwine reg delete " + timeZones + " /f in /p\n"
 	if got := readRecord(t, record); got != want {
+		t.Errorf("%q, not %q", got, want)
+	}
+}
+
+// A prefix whose making was cut is completed, or the error says that it is not whole.
+func TestPrefixIsCompleted(t *testing.T) {
+	record := plantTools(t, "wine reg")
+	err := Start(Env("/p"))
+	if err == nil || !strings.HasPrefix(err.Error(), "wine reg query "+mountManager+": ") {
+		t.Errorf("%v", err)
+	}
+	again := "wine wineboot -u in /p\nwine reg query " + mountManager + " in /p\n"
+	if got, want := readRecord(t, record), "wineserver -k in /p\nwineserver -p in /p\n"+again+again; got != want {
 		t.Errorf("%q, not %q", got, want)
 	}
 }
