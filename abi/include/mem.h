@@ -17,6 +17,17 @@ int abi_memcmp(const void *a, const void *b, __SIZE_TYPE__ n);
 
 u64 abi_strlen(const char *s);
 int abi_streq(const char *a, const char *b);
+/* Whether a string ends within its field of `size` bytes. */
+static inline int abi_is_string(const char *s, u64 size)
+{
+	u64 i;
+
+	for (i = 0; i < size; i++)
+		if (!s[i])
+			return 1;
+	return 0;
+}
+
 /* Copies at most size - 1 bytes and adds a NUL; returns the bytes copied. */
 u64 abi_strcpy(char *to, const char *from, u64 size);
 

@@ -14,16 +14,6 @@ _Static_assert(sizeof(struct abi_exec_state) % 8 == 0 &&
 		       sizeof(struct abi_exec_record) % 8 == 0,
 	       "records follow one another without padding");
 
-static int ends_inside(const char *text, u64 size)
-{
-	u64 i;
-
-	for (i = 0; i < size; i++)
-		if (!text[i])
-			return 1;
-	return 0;
-}
-
 static const struct abi_exec_record *record_at(const void *at, u32 i)
 {
 	return (const void *)((const u8 *)at + sizeof(struct abi_exec_state) +
@@ -39,7 +29,7 @@ static int numbers_are_good(const void *at, u32 count)
 	for (i = 0; i < count; i++) {
 		r = record_at(at, i);
 		if (r->fd >= ABI_FD_MAX || (i && r->fd <= (r - 1)->fd) ||
-		    !ends_inside(r->desc.path, sizeof(r->desc.path)))
+		    !abi_is_string(r->desc.path, sizeof(r->desc.path)))
 			return 0;
 	}
 	return 1;
@@ -65,7 +55,7 @@ int abi_exec_read(const void *at, u64 len, struct abi_exec_view *to)
 	    head->size != sizeof(*s) + (u64)head->numbers *
 					       sizeof(struct abi_exec_record) ||
 	    len < head->size || len - head->size != head->strings ||
-	    !ends_inside(s->cwd, sizeof(s->cwd)) ||
+	    !abi_is_string(s->cwd, sizeof(s->cwd)) ||
 	    !numbers_are_good(at, head->numbers) ||
 	    !strings_are_good((const char *)at + head->size, head))
 		return -LINUX_EINVAL;

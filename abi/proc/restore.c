@@ -29,20 +29,9 @@
 /* Flags of open(2) that create, or change what is opened. */
 #define OPENING (ABI_O_CREAT | ABI_O_EXCL | ABI_O_TRUNC | ABI_O_CLOEXEC)
 
-/* A string that ends within its field. */
-static int is_string(const char *s, u64 size)
-{
-	u64 i;
-
-	for (i = 0; i < size; i++)
-		if (!s[i])
-			return 1;
-	return 0;
-}
-
 static int is_path(const char *s)
 {
-	return s[0] == '/' && is_string(s, ABI_PATH_MAX);
+	return s[0] == '/' && abi_is_string(s, ABI_PATH_MAX);
 }
 
 /* Process ------------------------------------------------------------------ */
@@ -66,7 +55,7 @@ static int process_wrong(const struct abi_snap_process *s)
 	       s->high > ABI_THREADS_MAX || !s->high ||
 	       s->brk < SKEP_BRK_START ||
 	       s->brk > SKEP_BRK_START + SKEP_BRK_SIZE ||
-	       !is_string(s->comm, sizeof(s->comm)) || !is_path(s->cwd) ||
+	       !abi_is_string(s->comm, sizeof(s->comm)) || !is_path(s->cwd) ||
 	       !is_path(s->exe) || alarms_wrong(s->itimer, ABI_ITIMERS) ||
 	       alarms_wrong(s->timer, ABI_ALARMS);
 }
@@ -146,7 +135,7 @@ static int thread_wrong(const struct abi_snap_thread *s, u32 high)
 {
 	return s->index >= high || s->live > 1 || s->redo > 1 || s->again > 1 ||
 	       s->alt_flags & ~ALT_FLAGS || s->tp >= SKEP_ARENA_END ||
-	       !is_string(s->comm, sizeof(s->comm));
+	       !abi_is_string(s->comm, sizeof(s->comm));
 }
 
 /* Registers are the guest's in any case: the exit loads only flags that user
@@ -253,7 +242,7 @@ int abi_restore_desc(struct abi_proc *p, const struct abi_snap_desc *s,
 	int rc = -LINUX_EINVAL;
 
 	if (s->index < ABI_DESC_MAX && s->std < 3 &&
-	    is_string(s->path, sizeof(s->path)) &&
+	    abi_is_string(s->path, sizeof(s->path)) &&
 	    abi_desc_is_free(&p->fds.desc[s->index]))
 		rc = take_desc(p, s, handle);
 	if (rc) { /* bee's own messages need the streams */
