@@ -5,7 +5,6 @@ package agent
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"skep/grid/proto"
@@ -81,33 +80,4 @@ func (a *Agent) askMaster(ctx context.Context, l *proto.Lease, payload []byte) (
 		case <-time.After(callbackPoll):
 		}
 	}
-}
-
-// A stopwatch adds up times.
-type stopwatch struct {
-	mu    sync.Mutex
-	since time.Time // zero: it stands
-	total time.Duration
-}
-
-func (s *stopwatch) start() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.since = time.Now()
-}
-
-func (s *stopwatch) stop() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.total += time.Since(s.since)
-	s.since = time.Time{}
-}
-
-func (s *stopwatch) read() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.since.IsZero() {
-		return s.total
-	}
-	return s.total + time.Since(s.since)
 }

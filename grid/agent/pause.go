@@ -10,24 +10,22 @@ import (
 // A pause is the part of a process that knows whether it is stopped, and for how long it
 // has been: no time limit counts that. mu guards the rest.
 type pause struct {
-	mu    sync.Mutex
-	since time.Time // zero: it runs
-	total time.Duration
-	hurry func() // it answers: it is not stopped, but told that it is to be
+	mu        sync.Mutex
+	stopwatch        // runs while the process does not
+	hurry     func() // it answers: it is not stopped, but told that it is to be
 }
 
 // setPaused stops all processes of a program, or lets them go on. Its memory stays.
 func (p *process) setPaused(on bool) {
 	p.paused.mu.Lock()
 	defer p.paused.mu.Unlock()
-	if on == !p.paused.since.IsZero() {
+	if on == p.paused.runs() {
 		return
 	}
 	if on {
-		p.paused.since = time.Now()
+		p.paused.start()
 	} else {
-		p.paused.total += time.Since(p.paused.since)
-		p.paused.since = time.Time{}
+		p.paused.stop()
 	}
 	switch {
 	case p.paused.hurry == nil:
@@ -43,7 +41,7 @@ func (p *process) letAnswer(hurry func()) {
 	p.paused.mu.Lock()
 	defer p.paused.mu.Unlock()
 	p.paused.hurry = hurry
-	if !p.paused.since.IsZero() {
+	if p.paused.runs() {
 		p.stop(false)
 		hurry()
 	}
@@ -53,7 +51,7 @@ func (p *process) stopAgain() {
 	p.paused.mu.Lock()
 	defer p.paused.mu.Unlock()
 	p.paused.hurry = nil
-	if !p.paused.since.IsZero() {
+	if p.paused.runs() {
 		p.stop(true)
 	}
 }
@@ -81,15 +79,12 @@ func (p *process) wallTimer(wall time.Duration) <-chan struct{} {
 func (p *process) isPaused() bool {
 	p.paused.mu.Lock()
 	defer p.paused.mu.Unlock()
-	return !p.paused.since.IsZero()
+	return p.paused.runs()
 }
 
 // pausedFor is the time in which the process was stopped since its start.
 func (p *process) pausedFor() time.Duration {
 	p.paused.mu.Lock()
 	defer p.paused.mu.Unlock()
-	if p.paused.since.IsZero() {
-		return p.paused.total
-	}
-	return p.paused.total + time.Since(p.paused.since)
+	return p.paused.read()
 }
