@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,7 +31,7 @@ type Log struct {
 	dir string
 
 	mu   sync.Mutex
-	file *os.File
+	file io.WriteCloser
 	part int
 	size int
 	lost int   // bytes, since the last that was written
@@ -47,7 +48,6 @@ func OpenLog(dir string) (*Log, error) {
 
 func (l *Log) open() (err error) {
 	l.file, err = os.OpenFile(partName(l.dir, l.part), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	l.size = 0
 	return err
 }
 
@@ -173,8 +173,5 @@ func copyPart(name string, at int64, w io.Writer) (int64, error) {
 		return 0, err
 	}
 	defer f.Close()
-	if _, err := f.Seek(at, io.SeekStart); err != nil {
-		return 0, err
-	}
-	return io.Copy(w, f)
+	return io.Copy(w, io.NewSectionReader(f, at, math.MaxInt64-at))
 }

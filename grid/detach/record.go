@@ -72,7 +72,8 @@ func (r Runs) Create() (id string, err error) {
 	}
 	list = slices.DeleteFunc(list, func(v Record) bool { return v.State == Running })
 	for _, v := range list[:max(0, len(list)-keptMost+1)] {
-		if err := r.Forget(v.ID); err != nil {
+		// Another process may make room as well.
+		if err := r.Forget(v.ID); err != nil && !errors.Is(err, ErrNone) {
 			return "", err
 		}
 	}
