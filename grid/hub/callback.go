@@ -23,6 +23,7 @@ type callback struct {
 	param  uint32
 	done   chan struct{} // closed when there is an answer, or none will come
 	answer []byte        // nil: the call has ended
+	held   int64         // bytes that count towards the quotas, until the call's next one or its end
 }
 
 func (b *callback) isDone() bool {
@@ -103,7 +104,12 @@ func (h *Hub) beginCallback(c *call, l *lease, payload []byte) (*callback, error
 		last == nil && v.Number != 1 && (h.adopted[l.Fence] == nil || v.Number == 0):
 		return nil, uapi.Errorf(uapi.EProtocol, "the worker of %s sent callback %d out of its turn", f.Name, v.Number)
 	}
-	c.back, c.called = &callback{number: v.Number, param: v.Param, done: make(chan struct{})}, true
+	h.dropCallback(c) // it was answered, and its node does not ask for it any more
+	b := &callback{number: v.Number, param: v.Param, done: make(chan struct{})}
+	if err := h.holdBytes(c, b, payload); err != nil {
+		return nil, err
+	}
+	c.back, c.called = b, true
 	h.handleEvent(sched.CallOnce{Call: c.id})
 	c.caller.out.add(outgoing{client: c.client, kind: uapi.TypeCallback, payload: payload})
 	return c.back, nil
@@ -116,16 +122,50 @@ func (m *master) takeReturn(number uint64, payload []byte) error {
 	if err != nil {
 		return protocolError("%v", err)
 	}
-	h := m.hub
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	if c, e := m.keepReturn(number, v, payload); e != nil {
+		m.hub.abandonCall(c, e)
+	}
+	return nil
+}
+
+// keepReturn gives a RETURN to the node that waits for it. With an error there is no room for it.
+func (m *master) keepReturn(number uint64, v uapi.Callback, payload []byte) (*call, *uapi.Error) {
+	m.hub.mu.Lock()
+	defer m.hub.mu.Unlock()
 	c := m.calls[number]
 	if c == nil || c.back == nil || c.back.isDone() || v.Number != c.back.number || v.Param != c.back.param {
-		return nil
+		return c, nil
+	}
+	if e := m.hub.holdBytes(c, c.back, payload); e != nil {
+		return c, e
 	}
 	c.back.answer = append([]byte{}, payload...)
 	close(c.back.done)
+	return c, nil
+}
+
+// holdBytes counts the bytes of a callback towards the quotas of its call, as those of other
+// arguments and results, or returns the error with which the call ends.
+func (h *Hub) holdBytes(c *call, b *callback, payload []byte) *uapi.Error {
+	lockdep.AssertHeld(&h.mu)
+	n := len(payload)
+	if err := reserveAll(c.caller.quotas(h), uint64(n)); err != nil {
+		return spoolError("what "+c.functionName()+" calls in its master", err)
+	}
+	b.held += int64(n)
 	return nil
+}
+
+// dropCallback gives back what the last callback of a call holds.
+func (h *Hub) dropCallback(c *call) {
+	lockdep.AssertHeld(&h.mu)
+	if c.back == nil {
+		return
+	}
+	for _, q := range c.caller.quotas(h) {
+		q.release(c.back.held)
+	}
+	c.back.held = 0
 }
 
 // refuseCallback takes an ERROR of a master: it does not take a callback of the call, which ends.
@@ -141,7 +181,8 @@ func (m *master) refuseCallback(number uint64, payload []byte) error {
 }
 
 // endCallback wakes the node of a call that has ended.
-func (c *call) endCallback() {
+func (h *Hub) endCallback(c *call) {
+	h.dropCallback(c)
 	if c.back != nil && !c.back.isDone() {
 		close(c.back.done)
 	}

@@ -5,12 +5,14 @@ package hub
 import (
 	"bytes"
 	"debug/elf"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"skep/grid/proto"
+	"skep/grid/sched"
 	"skep/internal/uapi"
 )
 
@@ -262,5 +264,66 @@ func TestAdoptedCallThatCalledIsLost(t *testing.T) {
 	}
 	if v := receiveFrom(t, "an answer", c); v.status == http.StatusOK {
 		t.Errorf("%+v", v)
+	}
+}
+
+// The bytes of callbacks count towards the quotas while the hub holds them.
+func TestCallbacksCountTowardsQuotas(t *testing.T) {
+	const half = 600 << 10
+	long := strings.Repeat("x", half)
+	for name, c := range map[string]struct{ asked, returned string }{
+		"arguments": {strings.Repeat("x", uapi.CallbackMax), ""}, "results": {long, long},
+	} {
+		w, m, a, l := newBackTrio(t, nil)
+		w.hub.mu.Lock()
+		w.hub.calls[sched.CallID(l.Call)].caller.quota.set.Store(1 << 20)
+		w.hub.mu.Unlock()
+		answer := a.ask(l, backPayload(1, 1, long)) // the next one gets its room
+		m.nextFrame(uapi.TypeCallback, 7)
+		m.send(uapi.TypeReturn, 7, backPayload(1, 1, ""))
+		wantAnswer(t, answer, http.StatusOK, "")
+		answer = a.ask(l, backPayload(1, 2, c.asked))
+		if c.returned != "" {
+			m.nextFrame(uapi.TypeCallback, 7)
+			m.send(uapi.TypeReturn, 7, backPayload(1, 2, c.returned))
+		}
+		wantAnswer(t, answer, http.StatusConflict, "")
+		e := m.readFailure(7)
+		if e.Code != uapi.ERefused || !strings.Contains(e.Text, "what solve calls in its master cannot be taken") ||
+			!strings.Contains(e.Text, "quota of this session") {
+			t.Errorf("%s: %v", name, e)
+		}
+	}
+}
+
+// What a call held is free after it, however it ends.
+func TestCallbacksGiveBackTheirRoom(t *testing.T) {
+	w, m, a, l := newBackTrio(t, nil)
+	used := w.hub.quota.used.Load() // of the call's arguments
+	c := a.ask(l, backPayload(1, 1, "arguments"))
+	m.nextFrame(uapi.TypeCallback, 7)
+	m.send(uapi.TypeReturn, 7, backPayload(1, 1, "results"))
+	wantAnswer(t, c, http.StatusOK, "")
+	if held := w.hub.quota.used.Load() - used; held != int64(len(backPayload(1, 1, "arguments"))+len(backPayload(1, 1, "results"))) {
+		t.Errorf("%d bytes are held", held)
+	}
+	m.send(uapi.TypeCancel, 7, nil)
+	m.readFailure(7)
+	if held := w.hub.quota.used.Load(); held != 0 {
+		t.Errorf("%d bytes are held after the end", held)
+	}
+}
+
+// A lease that ends between the check of its number and the lock asks its master nothing.
+func TestCallbackOfALeaseThatEnded(t *testing.T) {
+	w, m, a, l := newBackTrio(t, nil)
+	c, was := w.hub.leaseOf(a.node.ID(), sched.CallID(l.Call), sched.Fence(l.Fence))
+	a.sendVerb(proto.VerbFailed, proto.Failed{Call: l.Call, Fence: l.Fence, Reason: proto.ReasonDied, Text: "it died"}, nil)
+	m.waitForEvent("the call is queued again", func(e Event) bool { return e.State == CallRequeued })
+	if b, err := w.hub.beginCallback(c, was, backPayload(1, 1, "")); b != nil || !errors.Is(err, errCallEnded) {
+		t.Errorf("%v, %v", b, err)
+	}
+	if c.called {
+		t.Error("the call counts as one that has called its master")
 	}
 }

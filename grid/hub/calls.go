@@ -336,7 +336,7 @@ func (h *Hub) forgetCall(c *call) {
 	c.setState(callEnded)
 	delete(h.calls, c.id)
 	delete(c.caller.calls, c.client)
-	c.endCallback()
+	h.endCallback(c)
 	h.endData(c)
 	c.args.abort(errSpoolGone)
 	c.args.put()
