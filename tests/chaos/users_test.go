@@ -4,10 +4,13 @@ package chaos
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"skep/grid/engine"
 	"skep/grid/hub"
@@ -34,6 +37,25 @@ func (s *scene) openAccount(name, line string) {
 	}
 }
 
+// holdRuns makes the file log/held, in which workers can note nothing until the function that it
+// returns is called: their calls have certainly not ended before that.
+func (s *scene) holdRuns() (open func()) {
+	s.t.Helper()
+	name := s.path("log/held")
+	if err := unix.Mkfifo(name, 0o666); err != nil {
+		s.t.Fatal(err)
+	}
+	os.Chmod(name, 0o666) // the agent of root runs programs as nobody
+	return func() {
+		f, err := os.OpenFile(name, os.O_RDWR, 0) // for writing as well: it has no end when no worker has it open
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.t.Cleanup(func() { f.Close() })
+		go io.Copy(io.Discard, f)
+	}
+}
+
 // Users submit over TLS with their own state directories: programs that nobody of them wrote run
 // with the right answers, detached too and when the hub is killed; each sees and ends only its
 // own, and an account that was removed is refused by name.
@@ -46,11 +68,9 @@ func TestUsersSubmit(t *testing.T) {
 	s.addUser("ada", "--share", "2", "--slots", "16", "--quota", "50G")
 	s.addUser("eve")
 	program := filepath.Join(s.build, "test", "chaos")
-	long := func(state string) string {
-		return s.detach("--state", s.path(state), "--priority", "5", "--modules", program, "--",
-			filepath.Join(program, "master"), "200", fmt.Sprint(window), fmt.Sprint(pause), s.path("log/runs"))
-	}
-	id := long("ada")
+	open := s.holdRuns()
+	id := s.detach("--state", s.path("ada"), "--priority", "5", "--modules", program, "--",
+		filepath.Join(program, "master"), "200", fmt.Sprint(window), fmt.Sprint(pause), s.path("log/held"))
 	s.await("calls of ada", func() bool { return skepJSON[hub.Calls](s, "calls").All > 0 })
 	if out, code := s.skep("calls", "--state", s.path("eve")); code != 0 || strings.Count(out, "\n") != 1 {
 		t.Errorf("eve sees %d: %q", code, out)
@@ -79,6 +99,7 @@ func TestUsersSubmit(t *testing.T) {
 	s.hub.Process.Kill()
 	s.hub.Wait()
 	s.startHub()
+	open()
 	s.await("the end of the run", func() bool {
 		out, _ := s.skep("runs", "--state", s.path("ada"))
 		return !strings.Contains(out, id+"  running")
