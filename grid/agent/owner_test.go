@@ -5,6 +5,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,20 +29,19 @@ func TestOwnerLooksSeldomWithoutPrograms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOwner(a, "desk", p)
 		a.owner = o
-		looks := 0
+		var looks atomic.Int64
 		ctx, cancel := context.WithCancel(t.Context())
 		go o.run(ctx, func(now time.Time) *policy.Facts {
-			looks++
+			looks.Add(1)
 			return &policy.Facts{Time: now}
 		})
-		expect := func(when string, after time.Duration, want int) {
+		expect := func(when string, after time.Duration, want int64) {
 			t.Helper()
 			<-time.After(after)
 			synctest.Wait()
-			if looks != want {
-				t.Errorf("%s: %d looks, want %d", when, looks, want)
+			if n := looks.Swap(0); n != want {
+				t.Errorf("%s: %d looks, want %d", when, n, want)
 			}
-			looks = 0
 		}
 		expect("at the start", 0, 1)
 		expect("a minute without programs", 62*time.Second, 12)
