@@ -56,7 +56,9 @@ update_escapes = $(call update_of,6.12,epoll keeps gives late after)
 update_both = $(call update_of,6.1.176-1,epoll keeps gives late after) \
 	$(call update_of,6.12,stack dummy_stats ext4_sync linger)
 
+# What ends a machine, for `make test-full T=vm-update-nodes`.
 $(eval $(call update_rule,6.1.176-1,oops,tests/vm/updates/oops.patch))
+update_oops = $(call update_of,6.1.176-1,oops)
 
 # Newer kernels have what it does.
 $(eval $(call update_rule,6.1.176-1,arp_rcu,tests/vm/updates/arp_rcu.patch))
@@ -74,7 +76,7 @@ $(addprefix $(B)/test/vm/dynamos_,hammer wait keep linger): $(B)/test/vm/%: \
 # $(1) kernels
 update_needs = $(vm_needs) $(B)/bin/skep $(B)/test/vm/dynamos_hammer \
 	$(addprefix $(B)/test/vm/dynamos_,wait keep linger) \
-	$(foreach k,$(1),$(filter-out $(update_both),$(update_packages_$(k))) \
+	$(foreach k,$(1),$(filter-out $(update_both) $(update_oops),$(update_packages_$(k))) \
 	$(B)/kmod/$(k)/dynamos/dynamos.ko)
 
 # Two suites, since a suite that failed once runs again whole.
@@ -85,11 +87,18 @@ suite_vm-update_deadline = 1260
 suite_vm-update_needs = $(call update_needs,$(update_kernels)) $(update_escapes)
 
 VM_SUITES += vm-update-fleet
-suite_vm-update-fleet = $(call vm_suite,Update(Fleet|Panics|Rolled|Signed))
+suite_vm-update-fleet = $(call vm_suite,Update(Rolled|Signed))
 suite_vm-update-fleet_kind = go
 suite_vm-update-fleet_deadline = 1260
-suite_vm-update-fleet_needs = $(call update_needs,$(update_kernels)) $(call \
-	update_of,6.12,arp) $(B)/lib/libo2g-fi.so $(B)/test/o2g/app-wheel $(o2g_vm)/o2g_shell
+suite_vm-update-fleet_needs = $(call update_needs,$(update_kernels))
+
+# Two machines at a time, and those that panic and boot again.
+FULL_SUITES += vm-update-nodes
+suite_vm-update-nodes = $(call vm_suite,Update(Fleet|Panics))
+suite_vm-update-nodes_kind = go
+suite_vm-update-nodes_deadline = 1800
+suite_vm-update-nodes_needs = $(call update_needs,$(update_kernels)) $(update_oops) \
+	$(call update_of,6.12,arp) $(B)/lib/libo2g-fi.so $(B)/test/o2g/app-wheel $(o2g_vm)/o2g_shell
 
 # The walk 25 times on each of the kernels.
 FULL_SUITES += vm-update-walks

@@ -42,8 +42,9 @@ suite_mpi-slab_deadline = 600
 
 # What breaks first when matching, probing or flow control is wrong.
 suite_mpi4py = $(MPI_RUN) -deadline 90s -ranks 2,3 mpi4py \
-	$(addprefix test_,comm_topo p2p_buf p2p_buf_matched@2 p2p_obj@2 cco_obj \
-	cco_nb_buf@2 cco_pr_vec rma.TestRMAWorld@2 win@2 io.TestIOBasicWorld@2 \
+	$(addprefix test_,comm_topo p2p_buf@2 p2p_buf_matched@2 p2p_obj@2 cco_obj \
+	cco_nb_buf@2 cco_pr_vec $(addprefix rma.TestRMAWorld.test,PutGet@2 \
+	FetchAndOp@2 StartCompletePostWait@2) win@2 io.TestIOBasicWorld@2 \
 	session@2 threads@2 request@2)
 suite_mpi4py_needs = $(mpi_needs)
 suite_mpi4py_deadline = 1200

@@ -13,14 +13,14 @@ scan_found = /bin/busybox /bin/bash-static /usr/bin/gpgv-static \
 	/sbin/e2fsck.static /usr/bin/dar_static $(shell $(GO) env GOROOT)/bin/gofmt
 scan_run = $(SCAN) -build $(B) $(1) $(scan_built) $(scan_found)
 
-# In make test one program in four of each folder of conformance programs, which share a
+# In make test one program in eight of each folder of conformance programs, which share a
 # C library; in make test-full all, and the tests of Go's run-time.
 TEST_SUITES += bee-scan wine-bee-scan
 FULL_SUITES += bee-scan-all wine-bee-scan-all
 
 scan_linux = $(call scan_run,$(1) -bee "$(B)/bin/bee-guard $(B)/bin/bee" \
 	-leak "$(B)/bin/bee-guard $(bee_t)/bee-leak")
-suite_bee-scan = $(call scan_linux,-one-in 4)
+suite_bee-scan = $(call scan_linux,-one-in 8)
 suite_bee-scan_needs = $(SCAN) $(scan_built) $(B)/bin/bee $(B)/bin/bee-guard \
 	$(bee_t)/bee-leak
 suite_bee-scan-all = $(call scan_linux) $(go_runtime)
@@ -31,7 +31,7 @@ scan_wine = $(STEADY) $(call scan_run,$(1) -prefix $(B)/wine \
 	-bee "$(B)/bin/bee-guard wine $(B)/bin/bee.exe" \
 	-twin "$(B)/bin/bee-guard $(B)/bin/bee" \
 	-leak "$(B)/bin/bee-guard wine $(bee_win_leak)")
-suite_wine-bee-scan = $(call scan_wine,-one-in 4)
+suite_wine-bee-scan = $(call scan_wine,-one-in 8)
 suite_wine-bee-scan_needs = $(SCAN) $(scan_built) $(B)/bin/bee $(B)/bin/bee.exe \
 	$(B)/bin/bee-guard $(bee_win_leak)
 suite_wine-bee-scan-all = $(call scan_wine) $(go_runtime)
