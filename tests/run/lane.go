@@ -91,10 +91,12 @@ func splitLanes(suites []suite) (single, first, second []int) {
 // now and then.
 const lanesMax = 4
 
-// fillerNiceness is that of suites that may run at any time beside others. Those that boot
-// machines, and those that share a resource, take the longest, one after the other, so the
-// fillers give way to them.
-const fillerNiceness = 3
+// The suites that boot machines, one after the other, take the longest: all others give way to
+// them. Those that share a resource come next. The fillers may run at any time beside others.
+const (
+	sharedNiceness = 2
+	fillerNiceness = 5
+)
 
 // parallelLanes are the processes that run suites in parallel with this one. Each takes the
 // next suite when it has ended one, but none that needs what a running suite has.
@@ -289,6 +291,7 @@ func runLane(o options, in io.Reader, out io.Writer, stop <-chan os.Signal) erro
 			return fmt.Errorf("%q is the index of no suite", lines.Text())
 		}
 		os.Remove(o.firstLog(suites[i]))
+		suites[i].niceness = sharedNiceness
 		if suites[i].resource == "" {
 			suites[i].niceness = fillerNiceness
 		}

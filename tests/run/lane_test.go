@@ -56,6 +56,10 @@ func TestLanes(t *testing.T) {
 			"b\ttap,parallel\t60\tnice >B; printf 'ok 1 - b\\n1..1\\n'",
 			"a\ttap,machines\t60\t" + lessNice("B") + `printf 'ok 1 - a\n1..1\n'`,
 		}, "3 passed, 0 failed, 0 skipped", []string{"ok   a", "ok   b", "ok   c"}},
+		{"machines come before what shares", []string{
+			"c\ttap,parallel,r\t60\tnice >C; printf 'ok 1 - c\\n1..1\\n'",
+			"a\ttap,machines\t60\t" + lessNice("C") + `printf 'ok 1 - a\n1..1\n'`,
+		}, "2 passed, 0 failed, 0 skipped", []string{"ok   a", "ok   c"}},
 		{"a failure in parallel", []string{
 			"b\ttap,parallel\t60\tprintf 'not ok 1 - x y\\n1..1\\n'; exit 1",
 			"a\ttap,machines\t60\tprintf 'ok 1 - a\\n1..1\\n'",
