@@ -13,7 +13,7 @@ import (
 )
 
 // shareUnits are as many users, and as many cgroups, of shareEach processes.
-const shareUnits, shareEach = 100, 8
+const shareUnits, shareEach = 100, 4
 
 // shareProgram has each process follow a link. A process that the update refuses prints its
 // unit: its user, and its cgroup. Perl needs no new program for a process, which an emulated
@@ -27,7 +27,7 @@ for my $unit (3000 .. 3099) {
 		open my $procs, ">", "$group/cgroup.procs" or die $!;
 		syswrite $procs, $$ or die $!;
 		setgid $unit and setuid $unit or die $!;
-		for (1 .. 8) {
+		for (1 .. 4) {
 			if (!(fork // die $!)) {
 				open my $link, "<", "/tmp/open/link" or syswrite STDOUT, "$unit\n";
 				_exit 0;
