@@ -59,6 +59,10 @@ func onePartition(word string) (lent.Info, error) {
 	if err != nil {
 		return lent.Info{}, err
 	}
+	return onlyPartition(list)
+}
+
+func onlyPartition(list []lent.Info) (lent.Info, error) {
 	switch len(list) {
 	case 0:
 		return lent.Info{}, &lent.RefusedError{Why: "there is no partition: 'skep part create' makes one"}
