@@ -62,6 +62,9 @@ kmod_dynamos_rival = tests/vm/kmod/dynamos_rival
 # Memory that lacks.
 KMODS += dynamos_scarce
 kmod_dynamos_scarce = tests/vm/kmod/dynamos_scarce
+# RCU callbacks that stay pending.
+KMODS += dynamos_pend
+kmod_dynamos_pend = tests/vm/kmod/dynamos_pend
 $(B)/test/vm/dynamos_coexist: $(addprefix $(B)/obj/gcc/tests/vm/guest/dynamos_,\
 		coexist.o rival.o use.o)
 	$(call say,LINK)

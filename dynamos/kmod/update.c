@@ -411,7 +411,8 @@ static void stay_for_good(const struct dynamos_update_state *u)
 
 /* The module of an applied update is pinned, but rmmod -f ignores that: its
  * exit waits here for the last call inside. RCU callbacks that the module
- * queued have run after rcu_barrier(). */
+ * queued have run after rcu_barrier(). The grace periods of the drain do not
+ * wait for them: a thread may run them much later (rcu_nocbs=, RCU_LAZY). */
 void dynamos_update_remove(struct dynamos_update *update)
 {
 	struct dynamos_update_state *u = update->inside;

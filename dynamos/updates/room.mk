@@ -6,6 +6,7 @@
 update_kernels = 6.1.176-1
 update_soak_kernels = 6.12
 kmod_dynamos_also = 6.1.176-1
+kmod_dynamos_pend_also = 6.1.176-1
 
 update_out := $(B)/update
 update_sources := $(filter-out %_test.go,$(wildcard dynamos/update/*.go \

@@ -28,7 +28,9 @@ func eachUpdateKernel(t *testing.T, on string, f func(t *testing.T, kernel strin
 // and removed, no pointer of the kernel leads into its memory.
 func TestUpdateEscape(t *testing.T) {
 	eachUpdateKernel(t, "6.12", func(t *testing.T, kernel string) {
-		vm := vmtest.Boot(t, updateMachine(kernel), vmtest.Limit(8*time.Minute))
+		m := updateMachine(kernel)
+		m.Append = fmt.Sprintf("rcu_nocbs=%d", pendingCPU)
+		vm := vmtest.Boot(t, m, vmtest.Limit(8*time.Minute))
 		w := newWalker(t, vm, kernel)
 		w.waitQueue()
 		w.changedFunctions()
@@ -116,15 +118,27 @@ func (w *walker) newFunctions() {
 	checkGuest(w.t, "all of it was called in a module that stays", s.State == "loaded" && !hasEvent(&s, "warned"), "%+v", s)
 }
 
-const allots = 2000
+const (
+	allots     = 2000
+	pendingCPU = 1
+	pendFolder = "/sys/module/dynamos_pend/parameters"
+)
 
-// callbackOfRCU removes an update while its RCU callbacks are pending.
+// callbackOfRCU removes an update whose RCU callbacks are pending: another callback before them
+// waits until the command waits too, or the module is gone. Grace periods that are expedited need
+// no callback of their own, so all other waits of the removal end.
 func (w *walker) callbackOfRCU() {
+	w.vm.Output(shellProgram(fmt.Sprintf("echo 1 >/sys/kernel/rcu_expedited; insmod %s cpu=%d && until grep -q Y %s/held; do :; done",
+		handModule(w.t, w.kernel, "dynamos_pend"), pendingCPU, pendFolder)))
 	w.runUpdate("apply "+w.filePath("after")+" --all --confirm 0", "on trial for all")
-	w.vm.Output(shellProgram(fmt.Sprintf("exec 3>/tmp/after; %s allot 3 0 4096 %d", w.hammer, allots)))
+	w.vm.Output(shellProgram(fmt.Sprintf("exec 3>/tmp/after; taskset -c %d %s allot 3 0 4096 %d", pendingCPU, w.hammer, allots)))
 	s := w.readStatus("after")
 	checkGuest(w.t, "calls leave callbacks to RCU", s.Functions[0].New.Calls >= allots && s.Held == "", "%+v", s)
-	w.runUpdate("revert --wait 1m --remove after", "after: unloaded")
+	w.runUpdate("revert --wait 1m after", "after: left")
+	text := w.vm.Output(shellProgram(fmt.Sprintf(`%s update remove after >/tmp/removed 2>&1 & pid=$!
+		while grep -q '^after ' /proc/modules && ! grep -qs rcu_barrier /proc/$pid/task/*/stack; do :; done
+		grep '^after ' /proc/modules; echo 1 >%s/go; wait $pid; cat /tmp/removed; rmmod dynamos_pend; echo 0 >/sys/kernel/rcu_expedited`, w.skepPath, pendFolder)))
+	checkGuest(w.t, "an update with pending callbacks is removed after them", strings.HasPrefix(text, "after ") && strings.HasSuffix(text, "after: unloaded\n"), "%q", text)
 	w.vm.Output(shellProgram(fmt.Sprintf("exec 3>/tmp/after; %s allot 3 0 4096 %d", w.hammer, allots)))
 }
 
