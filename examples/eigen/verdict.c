@@ -22,21 +22,24 @@ add_fault(struct eigen_verdict *verdict, const char *format, ...)
 	va_end(ap);
 }
 
+/* The larger of two numbers; one that is no number is larger than all. */
+static double larger_of(double worst, double one)
+{
+	return isnan(worst) || one <= worst ? worst : one;
+}
+
 /* The largest relative difference; infinite if the numbers of values differ. */
 static double largest_difference(const struct eigen_found *found,
 				 const double *value, int count)
 {
-	double worst = 0, one;
+	double worst = 0;
 	int i;
 
 	if (count != found->count)
 		return INFINITY;
-	for (i = 0; i < count; i++) {
-		one = fabs(found->pair[i].value - value[i]) /
-		      fmax(fabs(value[i]), 1e-300);
-		if (!(one <= worst))
-			worst = one;
-	}
+	for (i = 0; i < count; i++)
+		worst = larger_of(worst, fabs(found->pair[i].value - value[i]) /
+						 fmax(fabs(value[i]), 1e-300));
 	return worst;
 }
 
@@ -86,8 +89,8 @@ static void judge_pairs(const struct eigen_evidence *e,
 					  e->contour->radius -
 				  1);
 
-		if (!(pair->residual <= verdict->residual))
-			verdict->residual = pair->residual;
+		verdict->residual =
+			larger_of(verdict->residual, pair->residual);
 		if (gap < EDGE)
 			add_fault(
 				verdict,
@@ -112,7 +115,9 @@ void eigen_verdict_make(const struct eigen_evidence *e,
 	if (e->reference)
 		verdict->difference = largest_difference(e->found, e->reference,
 							 e->reference_count);
-	if (isfinite(verdict->difference) && verdict->difference > e->tolerance)
+	/* Another number of values was judged before. */
+	if (!isinf(verdict->difference) &&
+	    !(verdict->difference <= e->tolerance))
 		add_fault(
 			verdict,
 			"The largest relative difference from the reference is "

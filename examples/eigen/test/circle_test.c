@@ -123,11 +123,41 @@ static void test_far(void)
 	eigen_sparse_free(&b);
 }
 
+/* 30 eigenvalues that are nearly 0: the bisection ends after 60 steps, with a
+ * circle that has them all.
+ */
+static void test_near_zero(void)
+{
+	enum { N = 30 };
+	int index[N], i;
+	double value[N], one[N];
+	struct eigen_contour c;
+	struct eigen_sparse a, b;
+	struct eigen_factor *f;
+
+	for (i = 0; i < N; i++) {
+		index[i] = i;
+		value[i] = 1e-200;
+		one[i] = 1;
+	}
+	TAP(!eigen_sparse_build(&a, N, N, index, index, value) &&
+	    !eigen_sparse_build(&b, N, N, index, index, one));
+	f = eigen_factor_new(&a, &b, NULL);
+	i = eigen_circle_search(f, N, 1, &c);
+	tap_ok(!i && c.radius == ldexp(1e-6, -61) && c.center == c.radius,
+	       "values near 0 are in a circle: %d, %g, %g", i, c.center,
+	       c.radius);
+	eigen_factor_free(f);
+	eigen_sparse_free(&a);
+	eigen_sparse_free(&b);
+}
+
 int main(void)
 {
 	test_search();
 	test_scale();
 	test_far();
 	test_crowd();
+	test_near_zero();
 	return tap_done();
 }

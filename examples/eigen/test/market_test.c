@@ -80,6 +80,29 @@ static void long_comment(void)
 	       "refused with its reason: a long line of numbers");
 }
 
+/* Lines about as long as a line may be: 1022 characters and a line feed. */
+static void long_lines(void)
+{
+	static char text[5000] = BANNER;
+	char *line = text + strlen(BANNER);
+	struct eigen_sparse m;
+	size_t length;
+
+	for (length = 1021; length <= 1023; length++) {
+		memset(line, '%', length);
+		strcpy(line + length, "\n1 1 1\n1 1 3\n");
+		tap_ok(!parse_text(text, strlen(text), &m) && m.value[0] == 3,
+		       "a comment of %zu characters is one line", length);
+		eigen_sparse_free(&m);
+		memset(line, ' ', length);
+		memcpy(line, "1 1 1", 5);
+		strcpy(line + length, "\n1 1 3\n");
+		tap_ok((length <= 1022) == !parse_text(text, strlen(text), &m),
+		       "sizes in %zu characters: %s", length, why);
+		eigen_sparse_free(&m);
+	}
+}
+
 /* A disk that fails within a long comment. */
 static ssize_t read_comment(void *cookie, char *to, size_t size)
 {
@@ -183,6 +206,7 @@ int main(void)
 {
 	test_good();
 	long_comment();
+	long_lines();
 	test_disk();
 	test_folder();
 	test_bad();

@@ -94,10 +94,15 @@ static void other_program(struct eigen_call *call)
 	strcpy(call->program, call->index == 9 ? "beef" : "f00d");
 }
 
-static void no_proof(struct eigen_call *call)
+/* One call of bee, and what it proves. */
+static int bee_index;
+static unsigned bee_nonce, bee_emulated;
+
+static void one_of_bee(struct eigen_call *call)
 {
-	call->substrate = "bee-windows";
-	call->bee = call->index == 39;
+	call->bee = call->index == bee_index;
+	call->nonce = bee_nonce;
+	call->emulated = bee_emulated;
 }
 
 static void plant_failed(struct eigen_call *call)
@@ -155,10 +160,24 @@ static void test_planted(void)
 		       strstr(said, "eigen: this process ran program f00d, "
 				    "this process ran beef\n"),
 	       "nodes with different programs are refused");
-	plant = no_proof;
-	tap_ok(run_on(&planted, "--size 6") == EIGEN_REFUSED &&
-		       strstr(said, "did not prove"),
-	       "a result from bee without proof is refused");
+	plant = one_of_bee;
+	for (bee_index = 0; bee_index < 40; bee_index += 39) {
+		bee_nonce = 0;
+		bee_emulated = 1;
+		tap_ok(run_on(&planted, "--size 3") == EIGEN_REFUSED &&
+			       strstr(said, "did not prove"),
+		       "call %d of bee without its nonce is refused",
+		       bee_index);
+		bee_nonce = 1;
+		bee_emulated = 0;
+		tap_ok(run_on(&planted, "--size 3") == EIGEN_REFUSED &&
+			       strstr(said, "did not prove"),
+		       "call %d of bee without emulated calls is refused",
+		       bee_index);
+		bee_emulated = 1;
+		tap_ok(run_on(&planted, "--size 3") == EIGEN_RIGHT,
+		       "call %d of bee with its proof is taken", bee_index);
+	}
 }
 
 /* The master's own cases -------------------------------------------------- */
@@ -490,6 +509,10 @@ static void test_each_pair(void)
 		eigen_verdict_make(&e, &v);
 		tap_ok(v.faults == 1 && v.residual == 1e-4,
 		       "the residual of pair %d counts", i);
+		pair[i].residual = NAN;
+		eigen_verdict_make(&e, &v);
+		tap_ok(v.faults == 1 && isnan(v.residual),
+		       "a residual of pair %d that is no number counts", i);
 		pair[i].residual = 1e-8;
 		pair[i].value = i % 2 ? 10 - 1e-10 : 1e-10;
 		eigen_verdict_make(&e, &v);
@@ -497,6 +520,75 @@ static void test_each_pair(void)
 		       "pair %d on the circle is at fault, not its residual",
 		       i);
 	}
+}
+
+/* The known values of a box, each of them, and their number. */
+static void test_exact(void)
+{
+	const struct eigen_contour c = {
+		.center = 5, .radius = 5, .points = 40, .block = 16};
+	struct eigen_pair pair[] = {{2, 0}, {4, 0}, {7, 0}};
+	struct eigen_found found = {.count = 3, .pair = pair, .estimate = 3};
+	double exact[] = {2, 4, 7};
+	struct eigen_evidence e = {.contour = &c,
+				   .found = &found,
+				   .tolerance = 0.5,
+				   .inertia = 3,
+				   .exact = exact,
+				   .exact_count = 3};
+	struct eigen_verdict v;
+	int i;
+
+	eigen_verdict_make(&e, &v);
+	tap_ok(!v.faults && v.exact == 0, "the known values are right");
+	for (i = 0; i < 3; i++) {
+		exact[i] = 2 * pair[i].value;
+		eigen_verdict_make(&e, &v);
+		tap_ok(!v.faults && v.exact == 0.5,
+		       "value %d may differ by the tolerance", i);
+		exact[i] *= 2;
+		eigen_verdict_make(&e, &v);
+		tap_ok(v.faults == 1 && v.exact == 0.75 &&
+			       strstr(v.fault[0], "are known, and differ by "
+						  "7.5e-01."),
+		       "value %d may not differ by more", i);
+		exact[i] = NAN;
+		eigen_verdict_make(&e, &v);
+		tap_ok(v.faults == 1, "value %d may not be no number", i);
+		e.exact = NULL;
+		e.reference = exact;
+		e.reference_count = 3;
+		eigen_verdict_make(&e, &v);
+		tap_ok(v.faults == 1, "nor may a reference's value %d", i);
+		e.exact = exact;
+		e.reference = NULL;
+		exact[i] = pair[i].value;
+	}
+	e.exact_count = 2;
+	eigen_verdict_make(&e, &v);
+	tap_ok(v.faults == 1 && isinf(v.exact), "none may be missing");
+}
+
+/* No more faults are kept than there is room for. */
+static void test_many_faults(void)
+{
+	const struct eigen_contour c = {
+		.center = 5, .radius = 5, .points = 40, .block = 16};
+	struct eigen_pair pair[10];
+	struct eigen_found found = {.count = 10, .pair = pair, .estimate = 10};
+	struct eigen_evidence e = {.contour = &c,
+				   .found = &found,
+				   .tolerance = 1e-8,
+				   .inertia = 10};
+	struct eigen_verdict v;
+	int i;
+
+	for (i = 0; i < 10; i++)
+		pair[i] = (struct eigen_pair){10, 0};
+	eigen_verdict_make(&e, &v);
+	for (i = 0; i < v.faults && strstr(v.fault[i], "on the circle"); i++)
+		;
+	tap_ok(i == 8, "%d of ten faults are kept", i);
 }
 
 /* The worker's own bounds -------------------------------------------------- */
@@ -543,6 +635,8 @@ int main(void)
 	test_worker();
 	test_verdict();
 	test_each_pair();
+	test_exact();
+	test_many_faults();
 	test_wall_time();
 	test_box();
 	test_memory();
