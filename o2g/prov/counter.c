@@ -14,7 +14,8 @@ int prov_counter_total(struct counter *counter, uint64_t *total)
 {
 	int error = prov_source_progress(&counter->source, false);
 
-	*total = atomic_load(&counter->value) + atomic_load(&counter->errors);
+	*total = atomic_load(&counter->value) + atomic_load(&counter->errors) +
+		 atomic_load(&counter->offset);
 	return error;
 }
 
@@ -47,13 +48,24 @@ static int counter_add(struct fid_cntr *fid, uint64_t value)
 	return 0;
 }
 
+/* Replaces one of a counter's numbers. The total grows by 1, so that those who
+ * wait for changes see one, also if the other number changes by as much. */
+static int counter_replace(struct counter *counter,
+			   atomic_uint_least64_t *number, uint64_t value)
+{
+	uint64_t old = atomic_exchange(number, value);
+
+	if (old != value)
+		atomic_fetch_add(&counter->offset, old - value + 1);
+	prov_source_fire(&counter->source);
+	return 0;
+}
+
 static int counter_set(struct fid_cntr *fid, uint64_t value)
 {
 	struct counter *counter = (struct counter *)fid;
 
-	atomic_store(&counter->value, value);
-	prov_source_fire(&counter->source);
-	return 0;
+	return counter_replace(counter, &counter->value, value);
 }
 
 static int counter_adderr(struct fid_cntr *fid, uint64_t value)
@@ -69,9 +81,7 @@ static int counter_seterr(struct fid_cntr *fid, uint64_t value)
 {
 	struct counter *counter = (struct counter *)fid;
 
-	atomic_store(&counter->errors, value);
-	prov_source_fire(&counter->source);
-	return 0;
+	return counter_replace(counter, &counter->errors, value);
 }
 
 /* 0: reached; -FI_EAVAIL: an error came meanwhile; 1: neither. */

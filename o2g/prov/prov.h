@@ -257,15 +257,16 @@ struct counter {
 	struct source source;
 	atomic_int users;
 	atomic_uint_least64_t value, errors;
-	/* value + errors, when the program last read the counter */
-	atomic_uint_least64_t seen;
-	bool watches; /* is in domain.watchers */
+	/* value + errors + offset is the total, which grows with each change */
+	atomic_uint_least64_t offset;
+	atomic_uint_least64_t seen; /* the total that was last read */
+	bool watches;		    /* is in domain.watchers */
 	struct counter *next_watcher;
 };
 int prov_counter_open(struct fid_domain *domain, struct fi_cntr_attr *attr,
 		      struct fid_cntr **out, void *context);
 void prov_counter_count(struct counter *counter, bool error);
-/* The value of the counter. */
+/* A number that grows with each change of the counter. */
 int prov_counter_total(struct counter *counter, uint64_t *total);
 /* Returns false also if the counter has changed since the program read it. */
 bool prov_counter_try_sleep(struct counter *counter);

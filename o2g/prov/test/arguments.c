@@ -287,6 +287,17 @@ static void poll_set(struct pair *p)
 	CHECK(!fi_cntr_add(one, 1) && !fi_cntr_add(other, 1));
 	CHECK(fi_poll(set, context, 1) == 1 && !context[0] && context[1] == p);
 	CHECK(fi_poll(set, context, 2) == 1 && fi_poll(set, context, 2) == 0);
+	/* Both numbers change by as much, in either direction. */
+	CHECK(!fi_cntr_add(one, 1) && !fi_cntr_adderr(one, 1));
+	CHECK(fi_poll(set, context, 2) == 1 && fi_poll(set, context, 2) == 0);
+	CHECK(!fi_cntr_set(one, 0) && !fi_cntr_adderr(one, 2));
+	CHECK(fi_poll(set, context, 2) == 1 && fi_poll(set, context, 2) == 0);
+	CHECK(!fi_cntr_seterr(one, 2) && !fi_cntr_add(one, 1));
+	CHECK(fi_poll(set, context, 2) == 1 && fi_poll(set, context, 2) == 0);
+	CHECK(!fi_cntr_set(one, 1) && !fi_cntr_seterr(one, 2));
+	CHECK(fi_poll(set, context, 2) == 0);
+	CHECK(!fi_cntr_set(one, 7) && fi_poll(set, context, 2) == 1);
+	CHECK(!fi_cntr_seterr(one, 7) && fi_poll(set, context, 2) == 1);
 	CHECK(!fi_poll_del(set, &one->fid, 0));
 	CHECK(!fi_close(&one->fid));
 	CHECK(fi_close(&other->fid) == -FI_EBUSY);
@@ -314,6 +325,8 @@ static void wait_members(struct pair *p)
 	CHECK(!fi_cntr_add(cntr[1], 1) && !fi_wait(wait, TIMEOUT_MS));
 	CHECK(!fi_cntr_add(cntr[2], 1) && !fi_wait(wait, TIMEOUT_MS));
 	CHECK(fi_wait(wait, 0) == -FI_ETIMEDOUT);
+	CHECK(!fi_cntr_set(cntr[1], 0) && !fi_cntr_adderr(cntr[1], 1));
+	CHECK(!fi_wait(wait, 0) && fi_wait(wait, 0) == -FI_ETIMEDOUT);
 	CHECK(fi_close(&wait->fid) == -FI_EBUSY);
 	CHECK(!fi_close(&cntr[1]->fid));
 	CHECK(!fi_cntr_add(cntr[2], 1) && !fi_wait(wait, TIMEOUT_MS));
