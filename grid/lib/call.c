@@ -430,7 +430,8 @@ static int refuse_unreadable(const struct grid_args *a, const void *at)
 }
 
 /* After -EFAULT the request has ended, and the hub is told to drop what it has.
- */
+ * In this order: the hub's answer would else be the reason of the request's
+ * end. */
 static int end_sending(struct grid_client *c, struct skep_request *r,
 		       struct sending *s, int err)
 {
@@ -439,10 +440,10 @@ static int end_sending(struct grid_client *c, struct skep_request *r,
 		grid_stream_end(&c->stream);
 	if (err != -EFAULT)
 		return err;
-	grid_stream_send(&c->stream, SKEP_CANCEL, s->call, "", 0);
 	grid_request_hush(c, r);
 	grid_request_end(c, r, refuse_unreadable(r->args, s->unreadable),
 			 OmniRpcLastErrorText());
+	grid_stream_send(&c->stream, SKEP_CANCEL, s->call, "", 0);
 	return err;
 }
 

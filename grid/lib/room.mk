@@ -77,7 +77,7 @@ $(grid_t)/lib_test: $(addprefix $(B)/obj/san/,grid/test/lib_test.o \
 	grid/test/hub.o) $(call grid_lib_objects,san)
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(SAN) -pthread -o $@ $^
+	$(Q)$(CC) $(SAN) -pthread -Wl,--wrap=grid_stream_send -o $@ $^
 CHECK_SUITES += grid-lib
 suite_grid-lib = $(grid_t)/lib_test
 suite_grid-lib_needs = $(grid_t)/lib_test
