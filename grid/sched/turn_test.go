@@ -147,3 +147,29 @@ func TestSessionCreditIsBounded(t *testing.T) {
 		t.Errorf("after a long time alone a master did %d of %d calls in twenty quanta", n, all)
 	}
 }
+
+// A turn that cost no start is short for a session of another user, whatever that was served: only
+// sessions of one user are compared by that. A turn that paid for a start lasts the quantum.
+func TestShortTurnsBetweenUsers(t *testing.T) {
+	s := New(Config{Quantum: quantum, Turn: quantum / 10})
+	s.now = epoch
+	own, other := s.userOf("own"), s.userOf("other")
+	little, much := &session{user: own, served: quantum}, 2*quantum
+	for _, c := range []struct {
+		had     time.Duration
+		started bool
+		next    *user
+		served  time.Duration
+		over    bool
+	}{
+		{quantum / 10, false, other, much, true}, {quantum / 10, false, own, much, false},
+		{quantum / 10, false, own, quantum, true}, {quantum/10 - 1, false, other, 0, false},
+		{quantum - 1, true, other, 0, false}, {quantum - 1, true, own, 0, false},
+		{quantum, true, other, much, true}, {quantum, false, own, much, true},
+	} {
+		c.next.next = &session{user: c.next, served: c.served}
+		if over := s.turnOver(&seat{session: little, started: c.started, since: epoch.Add(-c.had)}, c.next); over != c.over {
+			t.Errorf("after %v, with a start %v, a session of %s that was served %v: the turn is over: %v", c.had, c.started, c.next.id, c.served, over)
+		}
+	}
+}
