@@ -52,7 +52,7 @@ func (s *Scheduler) bestFor(n *node, tick bool) (best *lease) {
 // the reference.
 func TestIdle_sameOrder(t *testing.T) {
 	moved := 0
-	for seed := range uint64(400) {
+	for seed := range uint64(160) {
 		cfg := Config{Losses: 1 << 30, Copies: 2 + int(seed%3)}
 		if seed%2 == 0 {
 			cfg.Hold = 1

@@ -421,7 +421,7 @@ func (m *sim) settleCalls() {
 // TestVolatileNodes: nodes connect, disconnect, become silent, answer late and lose
 // leases.
 func TestVolatileNodes(t *testing.T) {
-	seeds := uint64(400)
+	seeds := uint64(160)
 	if testing.Short() {
 		seeds = 40
 	}

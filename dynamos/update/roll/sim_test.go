@@ -464,7 +464,7 @@ func (s *sim) run() {
 // Rolls over 100 nodes with losses, delays, partitions, reboots, panics, slow nodes and
 // liars keep the invariants.
 func TestRollsKeepTheInvariants(t *testing.T) {
-	rolls := 120
+	rolls := 60
 	if n, err := strconv.Atoi(os.Getenv(soakVariable)); err == nil {
 		rolls = n
 	}
