@@ -46,4 +46,5 @@ VM_SUITES += vm-count
 suite_vm-count = $(call vm_suite,Count)
 suite_vm-count_kind = go
 suite_vm-count_deadline = 1260
-suite_vm-count_needs = $(vm_needs) $(COUNT_PLUGIN) $(count_guest)
+suite_vm-count_needs = $(vm_needs) $(COUNT_PLUGIN) $(count_guest) $(vm_image) \
+	$(B)/test/vm/lend_idle

@@ -6,10 +6,8 @@ package vm
 
 import (
 	"debug/elf"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"skep/lab"
 	"skep/tests/vmtest"
@@ -17,7 +15,7 @@ import (
 
 // A static program makes known numbers of calls and instructions between its marks, on each
 // kernel. The counter must give exactly these numbers. The intervals are those of
-// guest/count.c.
+// guest/count.c. The same machine counts what an idle partition executes: nothing.
 func TestCount(t *testing.T) {
 	program := toolPath(t, "count")
 	at := symbolsOf(t, program)
@@ -31,14 +29,15 @@ func TestCount(t *testing.T) {
 			},
 			At: []uint64{at("plain_head"), at("plain_end")},
 		}
-		vm := vmtest.Boot(t, lab.Machine{Kernel: kernel, Count: count}, vmtest.Limit(4*time.Minute))
+		m := bootLending(t, lab.Machine{Kernel: kernel, InTurns: true, Count: count})
+		vm := m.vm
 		vm.Output(lab.Program{Args: []string{program}})
 		kallsyms := vm.Output(lab.Program{Args: []string{"/bin/cat", "/proc/kallsyms"}})
 		symbols, err := lab.ReadSymbols(strings.NewReader(kallsyms))
 		if err != nil {
 			t.Fatal(err)
 		}
-		counts, err := lab.ReadCounts(filepath.Join(vm.Guest().Dir(), "counts"))
+		counts, err := lab.ReadCounts(m.counts)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,6 +45,7 @@ func TestCount(t *testing.T) {
 		t.Run("system calls", c.checkCalls)
 		t.Run("instructions", c.checkInstructions)
 		t.Run("nested intervals", c.checkNested)
+		t.Run("an idle partition", m.testIdle)
 	})
 }
 
