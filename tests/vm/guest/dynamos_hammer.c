@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Calls arp_ioctl() without a pause, in several processes that count what they
- * were answered, and tells the counts while all of them stand still.
+ * Calls arp_ioctl() all the time, in several processes that count what they
+ * were answered, and tells the counts while all of them stand still. The calls
+ * come in bursts, so that commands get most of an emulated processor.
  *
  *   dynamos_hammer start FILE N    processes that run on; prints their pids
  *   dynamos_hammer pause FILE      all stand still between two calls; prints
@@ -39,6 +40,7 @@
 #include <unistd.h>
 
 #define WORKERS 16
+#define BURST 64     /* calls */
 #define TIMEOUT_S 60 /* seconds */
 
 static const char device[16] = "skep-hammered-0";
@@ -61,9 +63,9 @@ static void exit_failed(const char *what)
 	exit(1);
 }
 
-static void pause_a_little(void)
+static void pause_a_little(int milliseconds)
 {
-	struct timespec t = {.tv_nsec = 1000 * 1000};
+	struct timespec t = {.tv_nsec = milliseconds * 1000 * 1000};
 
 	nanosleep(&t, NULL);
 }
@@ -121,9 +123,11 @@ static void run_worker(struct worker *w)
 			_exit(0);
 		__atomic_store_n(&w->parked, order == PAUSE, __ATOMIC_RELEASE);
 		if (order == PAUSE)
-			pause_a_little();
+			pause_a_little(1);
 		else
 			request_arp(fd, w);
+		if (w->calls % BURST == BURST - 1)
+			pause_a_little(4);
 	}
 }
 
@@ -169,7 +173,7 @@ static void await_condition(int (*done)(void), const char *what)
 			fprintf(stderr, "%s\n", what);
 			exit(1);
 		}
-		pause_a_little();
+		pause_a_little(1);
 	}
 }
 
