@@ -258,6 +258,7 @@ static void change_reals(void)
 
 static void refuse_changes(void)
 {
+	static const uint8_t many[O2G_CHANGE_MAX + 1];
 	uint64_t number = 1, before;
 	const struct o2g_change none = {
 		.operation = O2G_SUM, .type = O2G_UINT64, .count = 1};
@@ -267,6 +268,8 @@ static void refuse_changes(void)
 			 0) == -EINVAL);
 	TAP(start_atomic(a, to_b, O2G_SUM, O2G_UINT64, 0, &number, NULL, NULL,
 			 513) == -EINVAL);
+	TAP(start_atomic(a, to_b, O2G_SUM, O2G_INT8, 0, many, NULL, NULL,
+			 O2G_CHANGE_MAX + 1) == -EINVAL);
 	TAP(start_atomic(a, to_b, O2G_OR, O2G_DOUBLE, 0, &number, NULL, NULL,
 			 1) == -EINVAL);
 	TAP(start_atomic(a, to_b, O2G_SWAP_EQ, O2G_UINT64, 0, &number, NULL,

@@ -321,11 +321,26 @@ static void test_visited(void)
 	TAP(o2g_close(o2g, 0) == 0);
 }
 
+/* A wake-up for which no thread waits: the descriptor shows it once. */
+static void test_calm(void)
+{
+	struct o2g *o2g = bed_open();
+	struct pollfd file = {.fd = o2g_descriptor(o2g), .events = POLLIN};
+	struct o2g_event event;
+
+	TAP(o2g_wake(o2g) == 0 && poll(&file, 1, BED_WAIT) == 1);
+	TAP(o2g_poll(o2g, &event, 1) == 0);
+	tap_ok(poll(&file, 1, 0) == 0,
+	       "a poll takes a wake-up that no thread waits for");
+	TAP(o2g_close(o2g, 0) == 0);
+}
+
 int main(void)
 {
 	setenv("SKEP_O2G_LOG", "0", 1);
 	setenv("SKEP_O2G_ENGINE", "user", 1);
 	test_polling();
+	test_calm();
 	in_vain();
 	test_copied();
 	test_levels();
