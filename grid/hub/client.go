@@ -151,7 +151,9 @@ func (c *Client) requestOnce(ctx context.Context, method, path string, in any) (
 		return nil, err
 	}
 	if f, ok := in.(*os.File); ok {
-		r.ContentLength = fileSize(f)
+		if r.ContentLength = fileSize(f); r.ContentLength == 0 {
+			r.Body = http.NoBody // else its size would count as unknown
+		}
 	}
 	r.Header.Set(proto.HeaderRevision, strconv.Itoa(proto.Revision))
 	resp, err := c.http.Do(r)

@@ -54,6 +54,7 @@ func TestHostileUserPrograms(t *testing.T) {
 		{"run what another sent", try(func(*ExecRequest) {}), "does not have this program of yours"},
 		{"send a program of unknown size", send(io.MultiReader(strings.NewReader("x"))), "says how many"},
 		{"send no program", func() error { _, err := eve.cli.Program(ctx, dynamic); return err }, "not a"},
+		{"send an empty file", func() error { _, err := eve.cli.Program(ctx, os.DevNull); return err }, "not an ELF program"},
 		{"cancel", func() error { _, err := eve.cli.CancelCall(ctx, l.Call); return err }, "no call that has not ended"},
 		{"cancel a session", func() error { _, err := eve.cli.CancelCalls(ctx, l.Session); return err }, "no open session begins"},
 		{"list a session", func() error { _, err := eve.cli.Calls(ctx, l.Session); return err }, "no open session begins"},
