@@ -110,7 +110,7 @@ func FindPartition(word string) (Info, error) {
 		return Info{}, err
 	}
 	for _, i := range list {
-		if word == i.Name || word == strconv.FormatUint(uint64(i.ID), 10) {
+		if word == i.Name && word != "" || word == strconv.FormatUint(uint64(i.ID), 10) {
 			return i, nil
 		}
 	}

@@ -139,6 +139,14 @@ func TestPartitionIsFoundByNumberOrName(t *testing.T) {
 	if i, err := FindPartition("three"); !isRefused(err, `there is no partition "three"`) {
 		t.Errorf("%+v, %v", i, err)
 	}
+	fakePartitions(t, makeInfo(1, ""))
+	if i, err := FindPartition(""); !isRefused(err, `there is no partition ""`) {
+		t.Errorf("an empty word is the one without a name: %+v, %v", i, err)
+	}
+	fakeModule(t, func(uintptr, unsafe.Pointer) error { return unix.EACCES })
+	if i, err := FindPartition("1"); !errors.Is(err, unix.EACCES) {
+		t.Errorf("a list that cannot be had: %+v, %v", i, err)
+	}
 }
 
 func TestCreateAsksForWhatIsWanted(t *testing.T) {
