@@ -3,7 +3,7 @@
 
 chaos_t := $(B)/test/chaos
 
-chaos_masters := $(chaos_t)/master $(chaos_t)/large
+chaos_masters := $(chaos_t)/master $(chaos_t)/large $(chaos_t)/called
 
 $(chaos_masters): $(chaos_t)/%: $(B)/obj/gcc/tests/chaos/work/%.o $(B)/lib/libskeprpc.a
 	$(call say,LINK)

@@ -3,12 +3,7 @@
 #define _GNU_SOURCE
 #include "chaos.h"
 
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 static int *answers;
 static int count;
@@ -49,4 +44,18 @@ void chaos_add(int number, int n, int *data, char *log)
 	for (i = 0; i < n; i++)
 		data[i] += number;
 	log_number(log, number);
+}
+
+void chaos_turn(int n, char *log, int *sum, void (*tick)(int i, int *v))
+{
+	int i, v;
+
+	*sum = 0;
+	for (i = 1; i <= n; i++) {
+		chaos_pass(log, "send", i);
+		v = 0;
+		tick(i, &v);
+		*sum += v;
+		chaos_pass(log, "back", i);
+	}
 }
