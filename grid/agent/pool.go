@@ -76,9 +76,13 @@ func (p *pool) sessionNames() []string {
 
 // acquire waits for a slot and returns a fitting idle worker, or nil if the caller
 // is to start one. evicted is an idle worker that has to end first. An error means that ctx
-// ended and that the caller has no slot.
+// ended and that the caller has no slot. An extra lease needs none.
 func (p *pool) acquire(ctx context.Context, l *proto.Lease) (w, evicted *worker, err error) {
 	p.mu.Lock()
+	if l.Extra {
+		defer p.mu.Unlock()
+		return p.takeIdleFor(l), nil, nil
+	}
 	t := &turn{lease: l, ready: make(chan struct{})}
 	p.waiting = append(p.waiting, t)
 	p.handOut()
@@ -127,9 +131,7 @@ func (p *pool) handOut() {
 			continue
 		}
 		p.taken++
-		if i := p.findIdle(t.lease); i >= 0 {
-			t.worker = p.idle[i]
-			p.idle = slices.Delete(p.idle, i, i+1)
+		if t.worker = p.takeIdleFor(t.lease); t.worker != nil {
 		} else if i := p.findLeast(t.lease); i >= 0 {
 			t.evicted = p.idle[i]
 			p.idle = slices.Delete(p.idle, i, i+1)
@@ -178,6 +180,16 @@ func (p *pool) takeSpare(before time.Time) (list []*worker) {
 	return list
 }
 
+// takeIdleFor takes the worker that a lease finds idle, or returns nil. The lock is held.
+func (p *pool) takeIdleFor(l *proto.Lease) (w *worker) {
+	lockdep.AssertHeld(&p.mu)
+	if i := p.findIdle(l); i >= 0 {
+		w = p.idle[i]
+		p.idle = slices.Delete(p.idle, i, i+1)
+	}
+	return w
+}
+
 // findIdle finds the worker that was idle last and can take a lease, or -1.
 func (p *pool) findIdle(l *proto.Lease) int {
 	for i := len(p.idle) - 1; i >= 0; i-- {
@@ -196,13 +208,15 @@ func (p *pool) addWorker(w *worker) bool {
 	return p.live[w.session]
 }
 
-// finishLease ends a lease that had a slot, and frees the slot. w becomes idle, unless it is
+// finishLease ends a lease that had a slot or needed none, and frees the slot. w becomes idle, unless it is
 // nil or its session was released; then keep is false.
 func (p *pool) finishLease(l *proto.Lease, w *worker) (keep bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.leases, l.Fence)
-	p.taken--
+	if !l.Extra {
+		p.taken--
+	}
 	if keep = w != nil && p.live[w.session]; keep {
 		w.since = time.Now()
 		p.idle = append(p.idle, w)

@@ -113,6 +113,36 @@ func TestSlotGoesToItsSession(t *testing.T) {
 
 // The hub hears of idle workers, the one that was used last first, and of the slots that are
 // permitted and not taken.
+// A lease in place of a call that waits for it begins when no slot is free, and changes none.
+func TestExtraLeaseTakesNoSlot(t *testing.T) {
+	p := newPool(1)
+	plain := &proto.Lease{Session: "s", Fence: 1}
+	extra := &proto.Lease{Session: "s", Fence: 2, Extra: true}
+	for _, l := range []*proto.Lease{plain, extra} {
+		p.open(l)
+		if w, evicted, err := p.acquire(t.Context(), l); w != nil || evicted != nil || err != nil {
+			t.Fatalf("%v, %v, %v", w, evicted, err)
+		}
+	}
+	w := &worker{session: "s"}
+	if !p.finishLease(extra, w) {
+		t.Error("its worker is not kept")
+	}
+	if free, idle := p.snapshot(); free != 0 || len(idle) != 1 {
+		t.Errorf("%d slots are free, with %d idle workers", free, len(idle))
+	}
+	again := &proto.Lease{Session: "s", Fence: 3, Extra: true}
+	p.open(again)
+	if got, _, _ := p.acquire(t.Context(), again); got != w {
+		t.Error("it does not get the idle worker")
+	}
+	p.finishLease(again, nil)
+	p.finishLease(plain, nil)
+	if free, idle := p.snapshot(); free != 1 || len(idle) != 0 {
+		t.Errorf("%d slots are free, with %d idle workers", free, len(idle))
+	}
+}
+
 func TestIdleWorkersAreReported(t *testing.T) {
 	p := newPool(3)
 	p.taken = 2

@@ -354,6 +354,8 @@ type Lease struct {
 	Keep []Part `json:"keep,omitempty"`
 	// Callbacks: the function may call the master, at PathCallback.
 	Callbacks bool `json:"callbacks,omitempty"`
+	// Extra: it begins at once, in place of a call that waits for it, and takes no slot.
+	Extra bool `json:"extra,omitempty"`
 }
 
 // A Part of the bytes that a worker receives or sends. Parts are in ascending order.

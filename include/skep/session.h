@@ -92,6 +92,9 @@ enum skep_frame_type {
 /* Flag. On a CALL that is sent again: it has called its master, so no node may
  * begin it anew. */
 #define SKEP_CALLED 4
+/* Flag. On a CALL that a function of the master makes while a call waits for
+ * it: that call's id follows, as 8 bytes, at the end of the payload. */
+#define SKEP_INNER 8
 
 struct skep_frame {
 	u32 length; /* payload bytes that follow */

@@ -41,7 +41,7 @@ var numbers = map[string]uint64{
 	"SKEP_ACK_EVERY": AckEvery, "SKEP_PING_SECONDS": PingSeconds, "SKEP_LAST": FlagLast, "SKEP_AGAIN": FlagAgain,
 	"SKEP_HELLO": uint64(TypeHello), "SKEP_BYE": uint64(TypeBye), "SKEP_CALL": uint64(TypeCall),
 	"SKEP_RESULT": uint64(TypeResult), "SKEP_CANCEL": uint64(TypeCancel), "SKEP_DONE": uint64(TypeDone),
-	"SKEP_KEEP": uint64(TypeKeep), "SKEP_CALL_KEPT": uint64(TypeCallKept), "SKEP_RETURN": uint64(typeEnd - 1), "SKEP_CALLED": FlagCalled, "SKEP_CALLBACK_MAX": CallbackMax, "SKEP_ONE_NODE": OneNode,
+	"SKEP_KEEP": uint64(TypeKeep), "SKEP_CALL_KEPT": uint64(TypeCallKept), "SKEP_RETURN": uint64(typeEnd - 1), "SKEP_CALLED": FlagCalled, "SKEP_INNER": FlagInner, "SKEP_CALLBACK_MAX": CallbackMax, "SKEP_ONE_NODE": OneNode,
 	"SKEP_E_PROTOCOL": uint64(EProtocol), "SKEP_E_ARGUMENTS": uint64(EArguments), "SKEP_E_INTERNAL": uint64(EInternal),
 	"SKEP_SUBSTRATE_BARE": uint64(SubstrateBare),
 	"SKEP_MODULE_MAGIC":   ModuleMagic, "SKEP_MODULE_REVISION": ModuleRevision,

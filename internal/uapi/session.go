@@ -73,6 +73,9 @@ const FlagAgain = 2
 // FlagCalled marks a CALL that is sent again and has called its master (SKEP_CALLED).
 const FlagCalled = 4
 
+// FlagInner marks a CALL that a function of the master makes (SKEP_INNER).
+const FlagInner = 8
+
 // Frame is struct skep_frame, the header of every frame.
 type Frame struct {
 	Length uint32
@@ -290,7 +293,7 @@ func flagsOf(t FrameType) uint16 {
 	case TypeHello:
 		return FlagAgain
 	case TypeCall, TypeCallKept:
-		return FlagAgain | FlagCalled
+		return FlagAgain | FlagCalled | FlagInner
 	}
 	return 0
 }
