@@ -17,6 +17,7 @@ const scanMax = 256
 // tick, because that visits every lease.
 func (s *Scheduler) assignCalls(tick bool) {
 	s.countFresh()
+	s.grantInner()
 	s.grantSeated()
 	for s.grantOne((*node).hasMemory, s.seatFor, false) {
 	}
@@ -39,9 +40,10 @@ func (n *node) hasMemory(c *call) bool {
 }
 
 // fitsAhead reports whether c may wait at a busy node. It must fit in the place of
-// whichever call ends first, so it needs no more memory than each of them.
+// whichever call ends first, so it needs no more memory than each of them. A call for which
+// another waits must not wait for that one's end.
 func (n *node) fitsAhead(c *call) bool {
-	if c.long || !n.shown[c.work] {
+	if c.long || c.inner || !n.shown[c.work] {
 		return false
 	}
 	for _, l := range n.running {
@@ -56,9 +58,9 @@ func (n *node) fitsAhead(c *call) bool {
 // call is known.
 func (n *node) open(ahead bool) bool {
 	if ahead {
-		return n.takes() && len(n.running) >= n.slots && len(n.ahead) < len(n.running)
+		return n.takes() && n.countSeated() >= n.slots && len(n.ahead) < n.countSeated()
 	}
-	return n.takes() && n.want > 0 && len(n.running) < n.slots
+	return n.takes() && n.want > 0 && n.countSeated() < n.slots
 }
 
 // grantOne grants one waiting call: the oldest one that fits somewhere, of the session
@@ -127,6 +129,7 @@ type kind struct {
 	worker Worker
 	memory uint64
 	backs  bool
+	inner  bool
 }
 
 // kindsMax bounds what a session remembers. After that equal calls may have two numbers.
@@ -134,7 +137,7 @@ const kindsMax = 1024
 
 // kindOf numbers the kind of a call.
 func (ss *session) kindOf(c *call) int {
-	k := kind{c.work, c.worker, c.memory, c.backs}
+	k := kind{c.work, c.worker, c.memory, c.backs, c.inner}
 	n, ok := ss.kinds[k]
 	if !ok {
 		if len(ss.kinds) >= kindsMax {
@@ -243,9 +246,8 @@ func (c *call) runsOn(n *node) bool {
 	return slices.ContainsFunc(c.leases, func(l *lease) bool { return l.node == n })
 }
 
-// grantCall grants c to n. turn says that the session was chosen by its share, so that
-// a new quantum begins if the old one is over.
-func (s *Scheduler) grantCall(n *node, c *call, ahead, turn bool) {
+// newLease makes a lease of c for n.
+func (s *Scheduler) newLease(n *node, c *call, ahead, turn bool) *lease {
 	s.fence++
 	s.grants++
 	c.grants++
@@ -259,17 +261,36 @@ func (s *Scheduler) grantCall(n *node, c *call, ahead, turn bool) {
 	}
 	n.last, c.session.last, c.session.user.last = s.grants, s.grants, s.grants
 	c.leases = append(c.leases, l)
+	return l
+}
+
+// grantCall grants c to n. turn says that the session was chosen by its share, so that
+// a new quantum begins if the old one is over.
+func (s *Scheduler) grantCall(n *node, c *call, ahead, turn bool) {
+	l := s.newLease(n, c, ahead, turn)
 	if ahead {
 		s.queueForSeat(l)
 		n.ahead = append(n.ahead, l)
 		s.ahead++
 	} else {
-		n.running = append(n.running, l)
-		n.used += c.memory
+		s.runLease(l)
 		n.want--
-		n.spare -= c.memory
 		s.takeSeat(l)
 	}
+	s.sendLease(l)
+}
+
+// runLease takes the memory of a lease.
+func (s *Scheduler) runLease(l *lease) {
+	n := l.node
+	n.running = append(n.running, l)
+	n.used += l.call.memory
+	n.spare -= l.call.memory
+}
+
+// sendLease grants a lease; its node will then hold what the call needs.
+func (s *Scheduler) sendLease(l *lease) {
+	n, c := l.node, l.call
 	n.held[c.worker.Module] = true
 	for _, d := range c.data {
 		n.held[d] = true

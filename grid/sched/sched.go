@@ -53,6 +53,7 @@ type Lease struct {
 	Ahead   bool // the node fetches its data now and runs it when lease After has ended
 	After   Fence
 	Copy    bool // another lease of the same call runs elsewhere
+	Extra   bool // it has the place of a call that waits, not a slot: see Lend
 }
 
 // Config holds the limits; New puts the default where a field is zero.
@@ -149,6 +150,18 @@ type CallQueued struct {
 	Long bool
 	// It may call its master. It never has a second lease at the same time.
 	Callbacks bool
+	// A function of the master makes it, for which another call waits: it may take lent places.
+	Inner bool
+}
+
+// Lend: the call of a lease waits for others that its master's function makes, or no longer does.
+// Meanwhile its node may run one more of such calls. Leases that the scheduler does not know lend
+// as well.
+type Lend struct {
+	Node    NodeID
+	Fence   Fence
+	Session SessionID
+	On      bool
 }
 
 // CallOnce: a call has called its master, so it must not begin anew. Without a lease it fails.
@@ -213,6 +226,7 @@ func (UserSet) event()      {}
 func (CallQueued) event()   {}
 func (CallCancel) event()   {}
 func (CallOnce) event()     {}
+func (Lend) event()         {}
 func (CallDone) event()     {}
 func (CallFailed) event()   {}
 func (Tick) event()         {}

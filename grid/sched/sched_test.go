@@ -28,6 +28,9 @@ func formatAction(a Action) string {
 		if a.Lease.Copy {
 			s += " copy"
 		}
+		if a.Lease.Extra {
+			s += " extra"
+		}
 		return s
 	case Cancel:
 		return fmt.Sprintf("cancel #%d at %s", a.Lease.Fence, a.Lease.Node)
@@ -429,7 +432,7 @@ var scripts = []script{
 }
 
 func TestScripts(t *testing.T) {
-	for _, sc := range slices.Concat(scripts, seatScripts, labelScripts, userScripts) {
+	for _, sc := range slices.Concat(scripts, seatScripts, labelScripts, userScripts, lendScripts) {
 		t.Run(sc.name, func(t *testing.T) {
 			s := New(sc.cfg)
 			for i, st := range sc.steps {

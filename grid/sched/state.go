@@ -26,8 +26,9 @@ type Scheduler struct {
 	bySess   map[SessionID]*session
 	users    []*user // in the order of their first session
 	calls    map[CallID]*call
-	order    uint64 // order of the newest call
-	ahead    int    // leases that wait at busy nodes
+	order    uint64  // order of the newest call
+	ahead    int     // leases that wait at busy nodes
+	inner    []*call // those of CallQueued.Inner, the oldest first
 	wake     time.Time
 	fresh    []*seat // seats left within Config.Hold
 	out      []Action
@@ -55,6 +56,7 @@ type node struct {
 	last    uint64 // number of the last grant
 	running []*lease
 	ahead   []*lease
+	lends   []lend
 	idle    map[Idle]int
 	seats   []seat
 	held    map[Digest]bool
@@ -104,6 +106,7 @@ type call struct {
 	long    bool   // as in CallQueued
 	backs   bool   // as in CallQueued.Callbacks
 	once    bool   // as in CallOnce
+	inner   bool   // as in CallQueued.Inner
 	data    []Digest
 	leases  []*lease
 	since   time.Time // queued first
@@ -213,6 +216,8 @@ func (s *Scheduler) Handle(now time.Time, ev Event) []Action {
 		if c := s.calls[e.Call]; c != nil {
 			c.once = true
 		}
+	case Lend:
+		s.setLend(e)
 	case CallDone:
 		s.callDone(e)
 	case CallFailed:
@@ -478,6 +483,7 @@ func (s *Scheduler) callQueued(e CallQueued) {
 		only:    e.Node,
 		long:    e.Long,
 		backs:   e.Callbacks,
+		inner:   e.Inner,
 		data:    e.Data,
 		since:   s.now,
 	}
@@ -487,6 +493,9 @@ func (s *Scheduler) callQueued(e CallQueued) {
 	s.calls[c.id] = c
 	ss.live[c.id] = c
 	ss.queue.add(c)
+	if c.inner {
+		s.inner = append(s.inner, c)
+	}
 }
 
 // dropCall ends a call without telling its master. It emits Cancel for the remaining
@@ -503,6 +512,7 @@ func (s *Scheduler) dropCall(c *call) {
 	c.session.queue.remove(c)
 	delete(c.session.live, c.id)
 	delete(s.calls, c.id)
+	s.dropInner(c)
 }
 
 func (s *Scheduler) callDone(e CallDone) {
@@ -626,6 +636,7 @@ func (s *Scheduler) removeLease(l *lease) {
 	}
 	n, c := l.node, l.call
 	c.leases = drop(c.leases)
+	n.endLend(l.Fence)
 	if l.Ahead {
 		n.ahead = drop(n.ahead)
 		s.ahead--
@@ -633,7 +644,9 @@ func (s *Scheduler) removeLease(l *lease) {
 	} else {
 		n.running = drop(n.running)
 		n.used -= c.memory
-		s.leaveSeat(l)
+		if !l.Extra {
+			s.leaveSeat(l)
+		}
 	}
 	s.open.update(n)
 }
@@ -692,6 +705,8 @@ func (s *Scheduler) whyUnfit(c *call, most uint64, any bool) string {
 		return "no node that is up keeps users apart: update the agents of the nodes"
 	case c.backs && !slices.ContainsFunc(s.nodes, func(o *node) bool { return o.isUsable() && c.mayRun(o) }):
 		return "no node that is up and may run the call passes on what it calls in its master: update the agents of the nodes"
+	case c.inner && !slices.ContainsFunc(s.nodes, func(o *node) bool { return c.mayRun(o) && o.mayGetRoom(c) }):
+		return "on each node that may run the call, calls that wait for others hold the memory that it needs"
 	case c.memory > most:
 		return fmt.Sprintf("the call needs %d bytes of memory and the largest node gives %d", c.memory, most)
 	}
