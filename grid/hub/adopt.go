@@ -150,6 +150,9 @@ func (h *Hub) adopt(c *call, l carried) {
 	if err := h.publish(l.node.info.ID, proto.VerbResume, proto.Resume{Fence: uint64(l.fence)}, nil); err != nil {
 		h.log.Warn("a lease was not resumed", "node", l.node.info.Name, "error", err)
 	}
+	if c.lends {
+		h.handleEvent(c.lending(c.leases[l.fence], true))
+	}
 }
 
 // setAdopted notes an adopted lease.

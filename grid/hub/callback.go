@@ -111,6 +111,9 @@ func (h *Hub) beginCallback(c *call, l *lease, payload []byte) (*callback, error
 	}
 	c.back, c.called = b, true
 	h.handleEvent(sched.CallOnce{Call: c.id})
+	if c.inners > 0 { // the function may wait for calls that it made before
+		h.lend(c, true)
+	}
 	c.caller.out.add(outgoing{client: c.client, kind: uapi.TypeCallback, payload: payload})
 	return c.back, nil
 }
@@ -141,6 +144,7 @@ func (m *master) keepReturn(number uint64, v uapi.Callback, payload []byte) (*ca
 	}
 	c.back.answer = append([]byte{}, payload...)
 	close(c.back.done)
+	m.hub.lend(c, false)
 	return c, nil
 }
 

@@ -67,6 +67,11 @@ type call struct {
 	mutes  int            // workers that fell silent with it
 	leases map[sched.Fence]*lease
 	called bool      // it has called its master, perhaps through an earlier hub
+	lends  bool      // it waits for inner calls, see nesting.go
+	outer  uint64    // its caller's number of the call that waits for it, or 0
+	within *call     // that call, unless it had ended before
+	inners int       // calls within this one
+	depth  int       // how many calls wait for it; 1 if outer has ended
 	back   *callback // the last one through this hub, or nil
 }
 
@@ -130,7 +135,7 @@ func (h *Hub) grantLease(l sched.Lease) sched.Event {
 		Worker:   proto.Worker{Module: c.module.digest},
 		Function: c.number, Length: uint64(c.args.want), Attempt: uint32(l.Attempt),
 		Name: c.functionName(), Result: c.most, After: uint64(l.After),
-		Limits: c.caller.limits.Or(c.module.limits()), User: c.caller.user, Callbacks: c.hasCallbacks(),
+		Limits: c.caller.limits.Or(c.module.limits()), User: c.caller.user, Callbacks: c.hasCallbacks(), Extra: l.Extra,
 	}
 	if c.init != nil {
 		msg.Worker.Init = hex.EncodeToString(c.init.generation[:])
@@ -227,6 +232,9 @@ func (h *Hub) endLease(c *call, f sched.Fence) *lease {
 		return nil
 	}
 	delete(c.leases, f)
+	if c.lends { // the scheduler does not know an adopted lease
+		h.sched.EndLend(sched.NodeID(l.node.info.ID), f)
+	}
 	if len(c.leases) == 0 && c.state == callRunning {
 		c.setState(callWaiting)
 	}
@@ -337,6 +345,7 @@ func (h *Hub) forgetCall(c *call) {
 	delete(h.calls, c.id)
 	delete(c.caller.calls, c.client)
 	h.endCallback(c)
+	c.leaveOuter()
 	h.endData(c)
 	c.args.abort(errSpoolGone)
 	c.args.put()

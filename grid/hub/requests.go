@@ -15,14 +15,7 @@ import (
 
 // call takes a CALL frame: its arguments follow.
 func (m *master) call(f *session.Frame) error {
-	var v uapi.Call
-	var d *callData // nil: all its data comes with it
-	var err error
-	if f.Type == uapi.TypeCallKept {
-		v, d, err = parseCallKept(f.Payload)
-	} else {
-		v, err = uapi.DecodeExact[uapi.Call](f.Payload)
-	}
+	v, d, outer, err := parseCall(f)
 	if err != nil {
 		return protocolError("%v", err)
 	}
@@ -37,6 +30,11 @@ func (m *master) call(f *session.Frame) error {
 			c.args.put()
 		}
 	}
+	if e == nil && outer != 0 {
+		if e = m.hub.nestCall(c, outer); e != nil {
+			c.args.put()
+		}
+	}
 	if e != nil {
 		m.fail(f.Call, e)
 		return nil
@@ -47,12 +45,32 @@ func (m *master) call(f *session.Frame) error {
 	m.hub.openCall(c)
 	again := f.Flags&uapi.FlagAgain != 0
 	c.called = again && f.Flags&uapi.FlagCalled != 0 && c.hasCallbacks()
+	if c.called {
+		m.hub.findInner(c)
+	}
 	in.done = func() { m.hub.queueCall(c, again) }
 	if v.Length > proto.InlineMax && !(again && m.hub.hasStored(c)) {
 		in.done() // a node may begin to pull while bytes still come
 		in.done = func() {}
 	}
 	return nil
+}
+
+// parseCall splits the payload of CALL or CALL_KEPT. d is nil if all data comes with the call, and
+// outer 0 if no call waits for it.
+func parseCall(f *session.Frame) (v uapi.Call, d *callData, outer uint64, err error) {
+	payload := f.Payload
+	if f.Flags&uapi.FlagInner != 0 {
+		if payload, outer, err = splitOuter(payload); err != nil {
+			return v, nil, 0, err
+		}
+	}
+	if f.Type == uapi.TypeCallKept {
+		v, d, err = parseCallKept(payload)
+	} else {
+		v, err = uapi.DecodeExact[uapi.Call](payload)
+	}
+	return v, d, outer, err
 }
 
 func (m *master) newCall(id uint64, v uapi.Call) (*call, *uapi.Error) {
@@ -159,7 +177,7 @@ func (h *Hub) queuedEvent(c *call) sched.Event {
 	}
 	h.callEvent(c, nil, CallQueued, "")
 	return sched.CallQueued{Call: c.id, Session: c.caller.id, Worker: w,
-		Function: c.number, Memory: memory, Size: size, Data: data, Node: cmp.Or(c.only, c.module.node), Long: c.program != nil, Callbacks: c.hasCallbacks()}
+		Function: c.number, Memory: memory, Size: size, Data: data, Node: cmp.Or(c.only, c.module.node), Long: c.program != nil, Callbacks: c.hasCallbacks(), Inner: c.outer != 0}
 }
 
 // cancelCall answers CANCEL: the call ends with ERROR, if it has not yet.
