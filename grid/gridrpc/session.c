@@ -279,6 +279,22 @@ static struct session *get_finished(struct grid_client *c,
 	return s;
 }
 
+/* In a function that a call runs: one of the sessions is not its own. */
+static int is_refused(const grpc_sessionid_t *ids, size_t count)
+{
+	struct session *s;
+	size_t i;
+	int refused = 0;
+
+	pthread_mutex_lock(&lock);
+	for (i = 0; i < count && !refused; i++) {
+		s = *session_link(ids[i]);
+		refused = s && grid_back_refuse_wait(s->request);
+	}
+	pthread_mutex_unlock(&lock);
+	return refused;
+}
+
 static grpc_error_t wait_one_of(const grpc_sessionid_t *ids, size_t count,
 				grpc_sessionid_t *id, grpc_error_t none)
 {
@@ -286,7 +302,7 @@ static grpc_error_t wait_one_of(const grpc_sessionid_t *ids, size_t count,
 	struct session *s;
 
 	failures_clear();
-	if (grid_back_refuse("wait for calls, which may need its node"))
+	if (is_refused(ids, count))
 		return gridrpc_error_of(OMRPC_E_REFUSED);
 	s = get_finished(c, ids, count, 1);
 	*id = s ? s->id : GRPC_SESSIONID_VOID;

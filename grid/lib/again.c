@@ -59,14 +59,17 @@ static int is_call(u16 type)
 static u16 flags_of(struct grid_client *c, const struct skep_request *r,
 		    int again)
 {
+	u16 inner = r->outer ? SKEP_INNER : 0;
 	int called;
 
-	if (!again || !is_call(r->kept->type))
+	if (!is_call(r->kept->type))
 		return 0;
+	if (!again)
+		return inner;
 	pthread_mutex_lock(&c->lock);
 	called = grid_back_called(r);
 	pthread_mutex_unlock(&c->lock);
-	return called ? SKEP_AGAIN | SKEP_CALLED : SKEP_AGAIN;
+	return (called ? SKEP_AGAIN | SKEP_CALLED : SKEP_AGAIN) | inner;
 }
 
 /* Returns 1 if the request was sent completely; then r may be freed. */

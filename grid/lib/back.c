@@ -35,10 +35,16 @@ struct grid_back {
 };
 
 static __thread const char *inside;
+static __thread u64 outer; /* the call for which that runs */
 
 const char *grid_back_inside(void)
 {
 	return inside;
+}
+
+u64 grid_back_outer(void)
+{
+	return inside ? outer : 0;
 }
 
 int grid_back_refuse(const char *what)
@@ -49,6 +55,15 @@ int grid_back_refuse(const char *what)
 			      "%s runs for a call that called it back; there "
 			      "it cannot %s",
 			      inside, what);
+}
+
+/* A call from elsewhere may wait for the slot of the one that waits here. */
+int grid_back_refuse_wait(const struct skep_request *r)
+{
+	if (!inside || r->kind != GRID_CALL || r->outer == outer)
+		return OMRPC_OK;
+	return grid_back_refuse("wait for a call that it did not make, and "
+				"that may need its slot");
 }
 
 int grid_back_called(const struct skep_request *r)
@@ -75,6 +90,7 @@ static void run_function(struct grid_back *b)
 	pthread_mutex_unlock(&b->client->lock);
 	free(old);
 	inside = grid_apply_name(&a);
+	outer = r->id;
 	err = grid_apply_run(&a, &b->head);
 	inside = NULL;
 	free((void *)a.in);
@@ -251,6 +267,19 @@ int grid_back_busy(struct grid_client *c, const struct skep_request *r)
 	return busy;
 }
 
+/* The caller holds lock. */
+static void begin_end(struct grid_back *b, int code, const char *text)
+{
+	skep_assert(pthread_mutex_trylock(&b->client->lock));
+	if (b->ending)
+		return;
+	b->end_code = code;
+	b->end_text = text ? strdup(text) : NULL;
+	b->ending = 1;
+	pthread_cond_signal(&b->more);
+	pthread_cond_broadcast(&b->client->ended); /* see send_answer */
+}
+
 int grid_back_end(struct grid_client *c, struct skep_request *r, int code,
 		  const char *text)
 {
@@ -260,13 +289,8 @@ int grid_back_end(struct grid_client *c, struct skep_request *r, int code,
 	pthread_mutex_lock(&c->lock);
 	b = r->back;
 	mine = b && !pthread_equal(pthread_self(), b->thread);
-	if (mine && !b->ending) {
-		b->end_code = code;
-		b->end_text = text ? strdup(text) : NULL;
-		b->ending = 1;
-		pthread_cond_signal(&b->more);
-		pthread_cond_broadcast(&c->ended); /* see send_answer */
-	}
+	if (mine)
+		begin_end(b, code, text);
 	pthread_mutex_unlock(&c->lock);
 	return mine;
 }

@@ -26,5 +26,9 @@ const char *grid_back_inside(void);
 /* OMRPC_E_REFUSED with the error set if it runs in a callback; `what` it cannot
  * do there. */
 int grid_back_refuse(const char *what);
+/* The same if this thread must not wait for a call. */
+int grid_back_refuse_wait(const struct skep_request *r);
+/* The id of the call for which this thread runs a function, or 0. */
+u64 grid_back_outer(void);
 
 #endif

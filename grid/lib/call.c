@@ -156,6 +156,8 @@ static struct grid_args *args_new(const struct skep_handle *m, u32 f)
 		return NULL;
 	}
 	grid_call_init(&a->call, &m->module, f);
+	if (!(function->flags & SKEP_FUNCTION_INIT))
+		a->outer = grid_back_outer();
 	a->call.shape = a->shape;
 	a->handle = m;
 	return a;
@@ -342,10 +344,14 @@ struct opening {
 	union {
 		struct skep_module_init init;
 		struct skep_call call;
+		struct {
+			struct skep_call call;
+			u64 outer;
+		} inner;
 		struct skep_datum datum;
 	} u;
 	const void *head; /* in place of u, or NULL */
-	u16 type;
+	u16 type, flags;
 	u32 len;
 };
 
@@ -358,9 +364,8 @@ static struct opening opening_of(const struct grid_args *a)
 {
 	const struct skep_handle *m = a->handle;
 	u32 f = (u32)(a->call.function - m->module.function);
-	struct opening o;
+	struct opening o = {.head = a->head};
 
-	o.head = a->head;
 	if (a->head) {
 		o.type = SKEP_CALL_KEPT;
 		o.len = a->head_len;
@@ -370,9 +375,12 @@ static struct opening opening_of(const struct grid_args *a)
 		o.len = sizeof(o.u.init);
 	} else {
 		o.u.call = (struct skep_call){f, m->number, a->in, a->out};
+		o.u.inner.outer = a->outer;
 		o.type = SKEP_CALL;
-		o.len = sizeof(o.u.call);
+		o.len = a->outer ? sizeof(o.u.inner) : sizeof(o.u.call);
 	}
+	if (a->outer)
+		o.flags = SKEP_INNER;
 	return o;
 }
 
@@ -388,7 +396,7 @@ static int announce_call(struct sending *s, const struct opening *o)
 		s->stream = NULL;
 		return err;
 	}
-	err = grid_stream_next(s->stream, o->type, 0, s->call, o->len);
+	err = grid_stream_next(s->stream, o->type, o->flags, s->call, o->len);
 	return err ? err
 		   : grid_stream_push(s->stream, opening_head(o), o->len, 0);
 }
@@ -561,23 +569,25 @@ struct skep_request *grid_args_start(struct grid_client *c, u32 f,
 	struct grid_kept *kept;
 	struct skep_request *r;
 	int is_init, err;
-	u64 in, tag;
+	u64 in, tag, outer;
 
 	if (!a)
 		return NULL;
-	if (grid_back_refuse("make a call") || keep_call(c, a, &kept)) {
+	if (keep_call(c, a, &kept)) {
 		grid_args_free(a);
 		return NULL;
 	}
 	tag = a->tag;
 	is_init = a->handle->module.function[f].flags & SKEP_FUNCTION_INIT;
 	in = a->in;
+	outer = a->outer;
 	r = grid_request_new(c, is_init ? GRID_INIT : GRID_CALL, a);
 	if (!r) {
 		grid_kept_free(kept);
 		return NULL;
 	}
 	r->info.bytes_in = in;
+	r->outer = outer;
 	err = grid_request_send(c, r, kept, send_call);
 	if (!err)
 		return r;

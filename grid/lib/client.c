@@ -253,8 +253,7 @@ void grid_request_end(struct grid_client *c, struct skep_request *r, int code,
 
 int grid_request_wait(struct grid_client *c, struct skep_request *r)
 {
-	if (r->kind == GRID_CALL && !grid_request_ended(c, r) &&
-	    grid_back_refuse("wait for a call, which may need its node"))
+	if (!grid_request_ended(c, r) && grid_back_refuse_wait(r))
 		return OMRPC_E_REFUSED;
 	pthread_mutex_lock(&c->lock);
 	while (!r->ended || r->sending)

@@ -19,6 +19,7 @@
 struct grid_args {
 	struct grid_call call;
 	u64 in, out; /* bytes to send and to receive */
+	u64 outer;   /* as in struct skep_request */
 	const struct skep_handle *handle;
 	/* texts of `call` are the library's, not the caller's pointers */
 	int texts;
@@ -72,6 +73,7 @@ struct skep_request {
 	int sending;   /* a thread is sending it, so it cannot be freed */
 	int cancelled; /* a CANCEL was sent */
 	u64 epoch;     /* the stream on which it was last sent; 0: none */
+	u64 outer;     /* the call whose function made it, or 0 */
 	struct grid_kept *kept; /* NULL: it cannot be sent again */
 	struct grid_back *back; /* once it has called the program, see back.h */
 	char *text;		/* why it failed */

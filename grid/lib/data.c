@@ -175,12 +175,17 @@ int grid_data_announce(struct grid_args *a)
 	for (i = in; i < in + out; i++)
 		call.result += list[i].length - sizeof(list[i].digest);
 	a->head_len = (u32)(sizeof(call) + (in + out) * sizeof(list[0]));
-	a->head = malloc(a->head_len);
+	a->head = malloc(a->head_len + sizeof(a->outer));
 	if (!a->head)
 		return grid_error_set(OMRPC_E_NO_MEMORY, "out of memory");
 	memcpy(a->head, &call, sizeof(call));
 	memcpy((u8 *)a->head + sizeof(call), list,
 	       (in + out) * sizeof(list[0]));
+	if (a->outer) {
+		memcpy((u8 *)a->head + a->head_len, &a->outer,
+		       sizeof(a->outer));
+		a->head_len += (u32)sizeof(a->outer);
+	}
 	return OMRPC_OK;
 }
 

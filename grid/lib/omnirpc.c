@@ -463,8 +463,10 @@ int OmniRpcWaitAny(int count, OmniRpcRequest request[])
 
 	if (!c)
 		return OMRPC_ERROR;
-	if (grid_back_refuse("wait for calls, which may need its node"))
-		return grid_end_failed(OMRPC_E_REFUSED);
+	for (i = 0; i < count; i++) {
+		if (request[i] && grid_back_refuse_wait(request[i]))
+			return grid_end_failed(OMRPC_E_REFUSED);
+	}
 	pthread_mutex_lock(&c->lock);
 	while ((i = find_ended(c, count, request)) == RUNNING)
 		pthread_cond_wait(&c->ended, &c->lock);
@@ -495,8 +497,7 @@ int OmniRpcDestroyRequest(OmniRpcRequest request)
 
 	if (!c)
 		return OMRPC_ERROR;
-	if (!grid_request_ended(c, request) &&
-	    grid_back_refuse("end a call, which it would wait for"))
+	if (!grid_request_ended(c, request) && grid_back_refuse_wait(request))
 		return OMRPC_E_REFUSED;
 	/* If it cannot be cancelled, the session is over, and that ends the
 	 * request. */

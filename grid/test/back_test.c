@@ -22,10 +22,11 @@ static char path[64];
 static int listener, fd, wrong; /* wrong: the program left the script */
 static u64 call_id;
 static u16 call_flags;
+static u64 call_outer; /* what ends the payload of the last CALL */
 static u8 got[SKEP_FRAME_MAX];
 static struct skep_frame frame;
 static sem_t inside, go_on, started;
-static int called, blocks, codes[4];
+static int called, blocks, codes[5];
 static OmniRpcRequest request;
 
 /* solve(IN int n, step(IN int n, IN short s, IN double x[n], IN int m,
@@ -73,6 +74,7 @@ static void step_again(short s, double *x, int m, double *y, long *k)
 	codes[1] = OmniRpcWait(request);
 	codes[2] = OmniRpcDestroyRequest(request);
 	codes[3] = OmniRpcFinalize();
+	codes[4] = OmniRpcWaitAny(1, &request);
 	run_step(s, x, m, y, k);
 }
 
@@ -118,6 +120,8 @@ static void take_call(void)
 	wrong |= !next_is(SKEP_CALL);
 	call_id = frame.call;
 	call_flags = frame.flags;
+	memcpy(&call_outer, got + frame.length - sizeof(call_outer),
+	       sizeof(call_outer));
 	wrong |= !next_is(SKEP_DATA);
 }
 
@@ -301,9 +305,30 @@ static void test_error(void)
 	blocks = 0;
 }
 
+/* The hub is killed when the function has made its call. */
 static void *inside_script(void *none)
 {
+	u64 first;
+	int i;
+
 	begin_script();
+	first = call_id;
+	send_callback(1);
+	take_call();
+	returns = call_flags == SKEP_INNER && call_outer == first;
+	close(fd);
+	accept_master();
+	for (i = 0; i < 2; i++) { /* in any order */
+		take_call();
+		if (call_id == first)
+			returns += call_flags == (SKEP_AGAIN | SKEP_CALLED);
+		else
+			returns += call_flags == (SKEP_AGAIN | SKEP_INNER) &&
+				   call_outer == first;
+	}
+	wrong |= call_id == first;
+	send_result();
+	call_id = first;
 	send_callback(1);
 	wrong |= !take_return(1);
 	send_result();
@@ -314,16 +339,19 @@ static void test_inside(void)
 {
 	int i, refused = 0;
 
+	returns = 0;
 	tap_ok(run_script(inside_script, step_again) == OMRPC_OK && !wrong,
 	       "a function that is refused something goes on");
-	for (i = 0; i < 4; i++)
+	tap_ok(!codes[0] && returns == 3,
+	       "a call that it makes says for which call it is made");
+	for (i = 1; i < 5; i++)
 		refused += codes[i] == OMRPC_E_REFUSED;
 	tap_ok(refused == 4,
-	       "in it nothing calls, waits for a call or ends the session");
+	       "in it nothing waits for another call or ends the session");
 }
 
 static struct arguments bad;
-static u32 bad_len;
+static u32 bad_len, bad_code;
 static char why[512];
 
 static void *bad_script(void *none)
@@ -334,27 +362,33 @@ static void *bad_script(void *none)
 	write_frame(SKEP_CALLBACK, 0, call_id, &bad, bad_len);
 	wrong |= !next_is(SKEP_ERROR) || frame.call != call_id;
 	memcpy(&e, got, sizeof(e));
+	bad_code = e.code;
 	snprintf(why, sizeof(why), "%.*s", (int)e.text, got + sizeof(e));
 	send_error();
 	return none;
 }
 
-static void try_bad(const char *words)
+static void try_bad_as(u32 wanted, const char *words)
 {
 	int code = run_script(bad_script, run_step);
 
 	tap_ok(code == OMRPC_E_WORKER && !wrong && !called &&
-		       strstr(why, words),
+		       bad_code == wanted && strstr(why, words),
 	       "refused without a call: %s", words);
 	bad = arguments_of(1);
 	bad_len = sizeof(bad);
+}
+
+static void try_bad(const char *words)
+{
+	try_bad_as(SKEP_E_ARGUMENTS, words);
 }
 
 static void test_bad(void)
 {
 	bad = arguments_of(2);
 	bad_len = sizeof(bad);
-	try_bad("with the number 2");
+	try_bad_as(SKEP_E_PROTOCOL, "with the number 2");
 	bad.head.param = 0;
 	try_bad("parameter 0 of solve");
 	bad.head.param = 99;
@@ -369,7 +403,7 @@ static void test_bad(void)
 	bad_len -= 8;
 	try_bad("their length is wrong");
 	bad.m = 0x7fffffff;
-	try_bad("y: ");
+	try_bad_as(SKEP_E_INTERNAL, "y: ");
 	bad.m = 0x20000;
 	try_bad("returns more than 1048560 bytes");
 }

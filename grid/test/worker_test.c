@@ -325,7 +325,7 @@ static int take_step(u64 number, u64 i, double x)
 	const struct step_in *s = (void *)payload;
 	struct skep_frame f;
 
-	return next_frame(&f, payload) && f.type == SKEP_CALLBACK &&
+	return next_frame(&f, payload) && f.type == SKEP_CALLBACK && !f.flags &&
 	       f.call == call_number && f.length == sizeof(*s) &&
 	       s->head.param == 1 && s->head.number == number &&
 	       s->head.length == sizeof(*s) - sizeof(s->head) && s->n == 2 &&

@@ -185,3 +185,19 @@ func TestFailures(t *testing.T) {
 		t.Errorf("an unknown SKEP_ERRORS was passed over: %d\n%s", code, out)
 	}
 }
+
+// On a grid with one slot, calls that functions of the master make run 16 deep, synchronous and
+// asynchronous ones. One more is refused by name, and the others go on.
+func TestNesting(t *testing.T) {
+	dir := t.TempDir()
+	buildFolder(t, "callbacks", dir)
+	for depth, want := range map[string]string{
+		"17": "right\n",
+		"18": "count cannot be called: calls of this program wait for one another 16 deep",
+	} {
+		out, code := runProgram(t, dir, skepPath(t), "run", "--slots", "1", "--", "./callbacks-nested", depth)
+		if code != 0 || !strings.Contains(out, want) {
+			t.Errorf("%s functions within one another: it ended with %d and printed:\n%s", depth, code, out)
+		}
+	}
+}

@@ -2,8 +2,11 @@
 /* What happens to a call whose worker dies, or whose function does what it may
  * not, once it has called this program. */
 #include <OmniRpc.h>
+#include <semaphore.h>
 
-static int calls, nested;
+static int calls, waited;
+static OmniRpcRequest itself;
+static sem_t known;
 static char text[200];
 
 static void note_tick(int i)
@@ -12,17 +15,17 @@ static void note_tick(int i)
 	calls++;
 }
 
-static void call_again(int i)
+static void wait_itself(int i)
 {
 	(void)i;
 	calls++;
-	nested = OmniRpcCall("callbacks.die", 0, note_tick);
+	sem_wait(&known);
+	waited = OmniRpcWait(itself);
 	strncpy(text, OmniRpcLastErrorText(), sizeof(text) - 1);
 }
 
 int main(int argc, char *argv[])
 {
-	OmniRpcRequest r;
 	int steps = 0;
 	double root = 0;
 
@@ -40,9 +43,11 @@ int main(int argc, char *argv[])
 		    "had called its master before, so it is not run again"))
 		return 4;
 	calls = 0;
-	r = OmniRpcCallAsync("callbacks.tell", call_again);
-	if (OmniRpcWait(r) || calls != 1 || nested != OMRPC_E_REFUSED ||
-	    !strstr(text, "cannot make a call"))
+	sem_init(&known, 0, 0);
+	itself = OmniRpcCallAsync("callbacks.tell", wait_itself);
+	sem_post(&known);
+	if (OmniRpcWait(itself) || calls != 1 || waited != OMRPC_E_REFUSED ||
+	    !strstr(text, "cannot wait for a call that it did not make"))
 		return 5;
 	if (OmniRpcCall("callbacks.newton", 1.0, &root, &steps, NULL) !=
 		    OMRPC_E_ARGUMENTS ||
