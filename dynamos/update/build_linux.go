@@ -161,7 +161,7 @@ func (b *builder) buildModule(ctx context.Context) error {
 	}
 	b.work.Led = func(name string) bool {
 		proto, err := b.image.Prototype(name)
-		return b.work.Module != "" || err == nil && proto.Uncounted == ""
+		return b.work.Module != "" || b.image.CountFunctions(name) > 1 || err == nil && proto.Uncounted == ""
 	}
 	for _, s := range b.work.Skips {
 		b.logf("%s: left aside: %s", s.Path, s.Why)
@@ -366,7 +366,7 @@ func (b *builder) buildUnit(ctx context.Context, u source.Unit, c *asm.Change) e
 				return err
 			}
 		}
-		made, err := b.describeFunction(path, f.Name, stands)
+		made, err := b.describeFunction(ctx, path, f.Name, stands)
 		if err != nil {
 			return err
 		}
@@ -379,7 +379,7 @@ func (b *builder) buildUnit(ctx context.Context, u source.Unit, c *asm.Change) e
 
 // argumentsOf is the number of a function's arguments, or -1.
 func (b *builder) argumentsOf(name string) int {
-	if proto, err := b.image.Prototype(name); err == nil && proto.Uncounted == "" {
+	if proto, err := b.image.Prototype(name); err == nil && proto.Uncounted == "" && b.image.CountFunctions(name) == 1 {
 		return proto.Args
 	}
 	return -1
@@ -440,7 +440,7 @@ func (b *builder) gateUnit(ctx context.Context, u source.Unit) (*image.File, err
 }
 
 // describeFunction returns the data that the kernel needs of a replaced function.
-func (b *builder) describeFunction(path, name string, gate *image.File) (pack.Function, error) {
+func (b *builder) describeFunction(ctx context.Context, path, name string, gate *image.File) (pack.Function, error) {
 	no := func(format string, args ...any) (pack.Function, error) {
 		return pack.Function{}, &asm.Refusal{Path: path, Symbol: name, Line: b.work.Line(path, name), Reason: fmt.Sprintf(format, args...)}
 	}
@@ -465,9 +465,12 @@ func (b *builder) describeFunction(path, name string, gate *image.File) (pack.Fu
 	if b.image.InModule(f.Addr) && position != 0 {
 		return no("the module %s has several functions of that name: livepatch could take another one", b.image.Module)
 	}
-	proto, err := b.prototypeOf(name, f)
+	proto, why, err := b.prototypeOf(ctx, path, name, f)
 	if err != nil {
-		return no("%v", err)
+		return pack.Function{}, err
+	}
+	if why != "" {
+		return no("%s", why)
 	}
 	made := pack.Function{Symbol: pack.Symbol{Name: name, Position: position, Module: b.image.Module}, File: path, Type: proto.Text, Args: proto.Args,
 		Result: proto.Result, OldSize: f.Size, Original: f.Digest}
@@ -478,12 +481,24 @@ func (b *builder) describeFunction(path, name string, gate *image.File) (pack.Fu
 	return made, nil
 }
 
-// prototypeOf returns the type of a function. That of a module's function is not read.
-func (b *builder) prototypeOf(name string, f *image.Function) (image.Prototype, error) {
+// prototypeOf returns the type of a file's function, or why it is not known. Of several
+// functions of a name the kernel may describe any, so the file itself is asked.
+func (b *builder) prototypeOf(ctx context.Context, path, name string, f *image.Function) (p image.Prototype, why string, err error) {
 	if b.image.InModule(f.Addr) {
-		return image.Prototype{Text: "of the module " + b.image.Module, Uncounted: "is a function of the module " + b.image.Module}, nil
+		return image.Prototype{Text: "of the module " + b.image.Module, Uncounted: "is a function of the module " + b.image.Module}, "", nil
 	}
-	return b.image.Prototype(name)
+	if n := b.image.CountFunctions(name); n > 1 {
+		list, err := b.work.Prototypes(ctx, path)
+		p, ok := list[name]
+		if !ok {
+			why = fmt.Sprintf("the kernel has %d functions of that name, and the compiler does not tell the type of this one", n)
+		}
+		return p, why, err
+	}
+	if p, err = b.image.Prototype(name); err != nil {
+		why = err.Error()
+	}
+	return p, why, nil
 }
 
 // chooseClass chooses the update's class, which is the same for all kernels.

@@ -75,6 +75,7 @@ func TestSabotagedSourcesAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run(grown.what, func(t *testing.T) { checkGrowthRefused(t, b) })
+	t.Run("names that the kernel has twice", func(t *testing.T) { checkTwins(t, b) })
 	byPath := assembleSpoilt(t, b.tree, sabotage...)
 	for _, s := range sabotage {
 		t.Run(s.what, func(t *testing.T) {

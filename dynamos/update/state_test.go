@@ -147,7 +147,7 @@ func TestFunctionsThatCannotBeOfAnUpdate(t *testing.T) {
 			}
 			gate.Functions[name].Returns = true
 		}
-		_, err := b.describeFunction("x.c", name, gate)
+		_, err := b.describeFunction(t.Context(), "x.c", name, gate)
 		var refusal *asm.Refusal
 		if !errors.As(err, &refusal) || refusal.Symbol != name || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v, want %q", name, err, why)
@@ -159,7 +159,7 @@ func TestFunctionsThatCannotBeOfAnUpdate(t *testing.T) {
 		t.Fatal(err)
 	}
 	seven.Returns = true
-	made, err := b.describeFunction("x.c", "devm_request_threaded_irq", &image.File{Functions: map[string]*image.Function{"devm_request_threaded_irq": seven}})
+	made, err := b.describeFunction(t.Context(), "x.c", "devm_request_threaded_irq", &image.File{Functions: map[string]*image.Function{"devm_request_threaded_irq": seven}})
 	if err != nil || !made.Uncounted || made.Args != 0 || made.Result != pack.Value || len(b.uncounted) != 1 ||
 		!strings.Contains(b.uncounted[0], "takes more arguments than the six in registers") {
 		t.Errorf("a function of seven arguments: %+v, %v, %q", made, err, b.uncounted)
@@ -170,7 +170,7 @@ func TestFunctionsThatCannotBeOfAnUpdate(t *testing.T) {
 		t.Fatal(err)
 	}
 	ends.Returns = true
-	if _, err := b.describeFunction("x.c", "get_signal", &image.File{Functions: map[string]*image.Function{"get_signal": ends}}); err != nil ||
+	if _, err := b.describeFunction(t.Context(), "x.c", "get_signal", &image.File{Functions: map[string]*image.Function{"get_signal": ends}}); err != nil ||
 		len(b.notes) != 1 || !strings.Contains(b.notes[0], "inside of get_signal, by do_group_exit, do_exit") {
 		t.Errorf("get_signal: %v, %q", err, b.notes)
 	}

@@ -64,6 +64,16 @@ func checkPointers(t *testing.T, im *Image) {
 	if !im.Variadic("_printk") || im.Variadic("vprintk") || im.Variadic("vfs_read") || im.Variadic("no such function") {
 		t.Error("it does not tell who takes a format")
 	}
+	at := im.byName["_printk"][0]
+	twice := &Image{types: im.types, Symbols: im.Symbols, byName: map[string][]int{"_printk": {at, at}}}
+	for name, want := range map[string]int{"vfs_read": 1, "merge": 2, "prepend": 2, "jiffies": 0, "no such function": 0} {
+		if n := im.CountFunctions(name); n != want {
+			t.Errorf("the kernel has %d functions %s, want %d", n, name, want)
+		}
+	}
+	if twice.Variadic("_printk") {
+		t.Error("one of two functions of a name takes a format, and both are taken for that")
+	}
 }
 
 func checkSymbols(t *testing.T, im *Image) {

@@ -174,6 +174,9 @@ func (t *types) prototype(name string) (Prototype, error) {
 // else, and as many arguments as that says.
 func (im *Image) Variadic(name string) bool {
 	list := im.types.functions[name]
+	if im.CountFunctions(name) > 1 { // of the others nothing may be known
+		return false
+	}
 	for _, id := range list {
 		k, ok := im.types.get(id)
 		if !ok || k.kind() != kindProto || k.vlen() == 0 || le32(im.types.body[k.at+8*k.vlen()-4:]) != 0 {

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"skep/dynamos/update/asm"
+	"skep/dynamos/update/image"
 	"skep/dynamos/update/rely"
 )
 
@@ -49,6 +50,7 @@ type Work struct {
 	parts    []part
 	old, new map[string]string // text of the files
 	moved    []Layout          // what Layouts has found
+	declared map[string]map[string]image.Prototype
 }
 
 // Patch analyses a patch and checks that it applies. Nothing is compiled yet. A

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT
+
+package image
+
+import (
+	"debug/dwarf"
+	"debug/elf"
+	"fmt"
+	"strings"
+)
+
+// CountFunctions returns how many functions the kernel has of a name. Its types (BTF) may
+// describe only one of them, whichever was read first.
+func (im *Image) CountFunctions(name string) int {
+	n := 0
+	for _, i := range im.byName[name] {
+		if strings.ContainsRune("tTwW", rune(im.Symbols[i].Type)) {
+			n++
+		}
+	}
+	return n
+}
+
+// ReadDeclared returns the prototypes of the functions that an object defines, by name, from
+// its debug information.
+func ReadDeclared(object string) (map[string]Prototype, error) {
+	f, err := elf.Open(object)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := f.DWARF()
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]Prototype{}
+	reader := data.Reader()
+	for {
+		e, err := reader.Next()
+		if err != nil || e == nil {
+			return out, err
+		}
+		if e.Tag == dwarf.TagCompileUnit {
+			continue
+		}
+		name, _ := e.Val(dwarf.AttrName).(string)
+		if declared, _ := e.Val(dwarf.AttrDeclaration).(bool); e.Tag == dwarf.TagSubprogram && name != "" && !declared {
+			if out[name], err = readDeclared(data, reader, e, name); err != nil {
+				return nil, fmt.Errorf("%s: the type of %s: %w", object, name, err)
+			}
+			continue
+		}
+		reader.SkipChildren()
+	}
+}
+
+// readDeclared reads one function and its parameters, up to the end of its entries.
+func readDeclared(data *dwarf.Data, reader *dwarf.Reader, e *dwarf.Entry, name string) (Prototype, error) {
+	var p Prototype
+	var params []string
+	result, err := typeOf(data, e)
+	if err != nil {
+		return p, err
+	}
+	for e.Children {
+		child, err := reader.Next()
+		if err != nil || child == nil || child.Tag == 0 {
+			if err != nil {
+				return p, err
+			}
+			break
+		}
+		switch child.Tag {
+		case dwarf.TagUnspecifiedParameters:
+			params = append(params, "...")
+			p.Uncounted = "takes a variable number of arguments"
+		case dwarf.TagFormalParameter:
+			t, err := typeOf(data, child)
+			if err != nil {
+				return p, err
+			}
+			is, _ := child.Val(dwarf.AttrName).(string)
+			params = append(params, strings.TrimSpace(declaredText(t, 0)+" "+is))
+			n, ok := countDeclared(t)
+			if !ok {
+				p.Uncounted = fmt.Sprintf("takes a %s in memory", declaredText(t, 0))
+			}
+			p.Args += n
+		}
+		reader.SkipChildren()
+	}
+	p.Text = fmt.Sprintf("%s %s(%s)", declaredText(result, 0), name, strings.Join(params, ", "))
+	if p.Args > 6 && p.Uncounted == "" {
+		p.Uncounted = "takes more arguments than the six in registers"
+	}
+	var ok bool
+	if p.Result, ok = declaredResult(result); !ok && p.Uncounted == "" {
+		p.Uncounted = fmt.Sprintf("gives back a %s, which takes more than one register", declaredText(result, 0))
+	}
+	return p, nil
+}
+
+// typeOf returns the type of an entry; void if it has none.
+func typeOf(data *dwarf.Data, e *dwarf.Entry) (dwarf.Type, error) {
+	at, ok := e.Val(dwarf.AttrType).(dwarf.Offset)
+	if !ok {
+		return &dwarf.VoidType{}, nil
+	}
+	return data.Type(at)
+}
+
+// plainDeclared follows typedefs and qualifiers.
+func plainDeclared(t dwarf.Type) dwarf.Type {
+	for {
+		switch of := t.(type) {
+		case *dwarf.TypedefType:
+			t = of.Type
+		case *dwarf.QualType:
+			t = of.Type
+		default:
+			return t
+		}
+	}
+}
+
+// countDeclared is countRegisters for a type of debug information.
+func countDeclared(t dwarf.Type) (int, bool) {
+	t = plainDeclared(t)
+	switch t.(type) {
+	case *dwarf.FloatType, *dwarf.ComplexType, *dwarf.VoidType, *dwarf.UnspecifiedType:
+		return 0, false
+	}
+	size := t.Size()
+	return int(size+7) / 8, size >= 0 && size <= 16
+}
+
+// declaredResult is resultKind for a type of debug information.
+func declaredResult(t dwarf.Type) (string, bool) {
+	t = plainDeclared(t)
+	switch t.(type) {
+	case *dwarf.VoidType:
+		return "void", true
+	case *dwarf.PtrType:
+		return "pointer", true
+	case *dwarf.FloatType, *dwarf.ComplexType:
+		return "", false
+	case *dwarf.IntType:
+		if t.Size() == 4 {
+			return "int", true
+		}
+		if t.Size() == 8 {
+			return "long", true
+		}
+	}
+	return "value", t.Size() <= 8
+}
+
+// declaredText writes a type as typeText does.
+func declaredText(t dwarf.Type, depth int) string {
+	if depth > 16 {
+		return "?"
+	}
+	switch of := t.(type) {
+	case *dwarf.VoidType:
+		return "void"
+	case *dwarf.PtrType:
+		return declaredText(of.Type, depth+1) + " *"
+	case *dwarf.QualType:
+		if of.Qual == "const" {
+			return "const " + declaredText(of.Type, depth+1)
+		}
+		return declaredText(of.Type, depth+1)
+	case *dwarf.StructType:
+		return of.Kind + " " + of.StructName
+	case *dwarf.EnumType:
+		return "enum " + of.EnumName
+	case *dwarf.FuncType:
+		return "function"
+	}
+	if name := t.Common().Name; name != "" {
+		return name
+	}
+	return "?"
+}
