@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"skep/internal/atomicfile"
 )
 
 func ended() bool { return true }
@@ -105,6 +107,52 @@ func (f *boundedFile) Write(b []byte) (int, error) {
 func (f *boundedFile) Close() error {
 	f.closed = true
 	return nil
+}
+
+// A run that fills the disk has an end with an exit code: room for its record was taken when it
+// began, and is given back then.
+func TestFullDiskTakesTheEnd(t *testing.T) {
+	r := Open(t.TempDir())
+	id, err := r.Create()
+	if err == nil {
+		err = r.Write(Record{ID: id, Words: []string{"./fill"}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	room, err := os.Stat(r.spare(id))
+	if err != nil || room.Size() <= spareMore {
+		t.Fatalf("%v, %v", room, err)
+	}
+	full := errors.New("no space left on device")
+	writeFile = func(name string, b []byte, mode fs.FileMode) error {
+		if _, err := os.Stat(r.spare(id)); err == nil {
+			return full
+		}
+		return atomicfile.Write(name, b, mode)
+	}
+	defer func() { writeFile = atomicfile.Write }()
+	now := time.Now()
+	if err := r.Write(Record{ID: id, Ended: &now, Exit: 7}); err != nil {
+		t.Error(err)
+	}
+	if v, err := r.Read(id); err != nil || v.State != Ended || v.Exit != 7 {
+		t.Errorf("%+v, %v", v, err)
+	}
+	writeFile = atomicfile.Write
+	if err := r.Write(Record{ID: id}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Write(Record{ID: id, Ended: &now}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(r.spare(id)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the room stays: %v", err)
+	}
+	writeFile = func(string, []byte, fs.FileMode) error { return full }
+	if err := r.Write(Record{ID: id}); !errors.Is(err, full) {
+		t.Errorf("a disk that is full at the beginning: %v", err)
+	}
 }
 
 // Output that a full disk does not take is counted, and the next that it takes says so. A

@@ -64,6 +64,9 @@ func (r Runs) Dir(id string) string { return filepath.Join(r.dir, id) }
 func (r Runs) file(id string) string { return filepath.Join(r.Dir(id), "record.json") }
 func (r Runs) lock(id string) string { return filepath.Join(r.Dir(id), "lock") }
 
+// spare is a file that holds room for the record of the end.
+func (r Runs) spare(id string) string { return filepath.Join(r.Dir(id), "spare") }
+
 // Create makes the folder of a new run. The oldest runs that have ended make room.
 func (r Runs) Create() (id string, err error) {
 	list, err := r.List()
@@ -99,13 +102,32 @@ func (r Runs) Hold(id string) error {
 	return err
 }
 
-// Write stores a record.
+// spareMore is how much longer the record of a run's end may be than that of its beginning.
+const spareMore = 8 << 10
+
+// writeFile is atomicfile.Write. Tests fill the disk by it.
+var writeFile = atomicfile.Write
+
+// Write stores a record. That of a beginning takes room for that of the end, which is written
+// even if the run has filled the disk.
 func (r Runs) Write(v Record) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(r.file(v.ID), append(b, '\n'), 0o600)
+	b = append(b, '\n')
+	if v.Ended == nil {
+		room := make([]byte, len(b)+spareMore)
+		rand.Read(room) // file systems store zeros without a block
+		if err := writeFile(r.spare(v.ID), room, 0o600); err != nil {
+			return err
+		}
+	}
+	err = writeFile(r.file(v.ID), b, 0o600)
+	if v.Ended != nil && os.Remove(r.spare(v.ID)) == nil && err != nil {
+		err = writeFile(r.file(v.ID), b, 0o600)
+	}
+	return err
 }
 
 // Read returns the record of a run.
