@@ -160,7 +160,7 @@ func updateTexts() map[string]text {
 		},
 		"update probe": {
 			text: []string{"It counts calls of functions of the kernel's image that begin from now on, with their errors, and times one call in 64, or with --each-call every one, which also prints a histogram. It ends when the program ends, after --for, or with Ctrl-C, and prints what it counted. The probes end with the command, also if it is killed.",
-				"FUNCTION is a name, or NAME,N for the N-th function of this name in the order of addresses. Functions are refused by name whose calls cannot be passed on (more than six arguments, variable arguments, structures in memory), that cannot be traced, in which tasks stay for good, that run in NMIs, or of which probes are made."},
+				"FUNCTION is a name, or NAME,N for the N-th function of this name in the order of addresses. Functions are refused by name whose calls cannot be passed on (more than six arguments, variable arguments, structures in memory), that cannot be traced, in which tasks stay for good, that run in NMIs, or of which probes are made, or whose name belongs to several functions of which the kernel's types (BTF) describe fewer."},
 			examples: []manual.Entry{{Name: "skep update probe --for 10s vfs_read vfs_write", Text: "for ten seconds"}, {Name: "skep update probe --each-call do_sys_openat2 -- ls -R /usr", Text: "while a program runs, with a histogram"}},
 			files:    []manual.Entry{{Name: "/dev/dynamos", Text: "the module"}, {Name: "/sys/kernel/btf/vmlinux", Text: "how functions take arguments"}},
 			exit:     "0 1 2 4", see: "skep-update-status(1) dynamos(4)",

@@ -3,6 +3,7 @@
 package update
 
 import (
+	"bufio"
 	"fmt"
 	"os"
 	"strconv"
@@ -50,7 +51,53 @@ func SetProbes(d Prober, names []string, each bool) (*Probes, error) {
 	if err != nil {
 		return nil, err
 	}
-	return setProbes(d, types.Of, names, each)
+	functions, err := countFunctions("/proc/kallsyms", names)
+	if err != nil {
+		return nil, err
+	}
+	return setProbes(d, typeOfOne(types, functions), names, each)
+}
+
+// A typed is the kernel's types: image.Prototypes, or a fake in tests.
+type typed interface {
+	Of(name string) (image.Prototype, error)
+	Count(name string) int
+}
+
+// typeOfOne returns a function's type. The kernel's types are those of names, and often only of
+// the first function of a name: with that of another, a probe would count wrong errors, or lose
+// the arguments on the stack.
+func typeOfOne(types typed, functions map[string]int) func(string) (image.Prototype, error) {
+	return func(name string) (image.Prototype, error) {
+		if n := functions[name]; n > 1 && types.Count(name) < n {
+			return image.Prototype{}, fmt.Errorf("the kernel has %d functions of that name, and does not say which of them its types (BTF) describe: probe their callers", n)
+		}
+		return types.Of(name)
+	}
+}
+
+// countFunctions counts the kernel's functions with the names of probes.
+func countFunctions(kallsyms string, probes []string) (map[string]int, error) {
+	wanted := map[string]int{}
+	for _, p := range probes {
+		name, _, _ := strings.Cut(p, ",")
+		wanted[name] = 0
+	}
+	f, err := os.Open(kallsyms)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		// address, type, name, and of a module's symbol the module
+		if word := strings.Fields(lines.Text()); len(word) == 3 && strings.Contains("tTwW", word[1]) {
+			if n, ok := wanted[word[2]]; ok {
+				wanted[word[2]] = n + 1
+			}
+		}
+	}
+	return wanted, lines.Err()
 }
 
 func setProbes(d Prober, prototype func(string) (image.Prototype, error), names []string, each bool) (*Probes, error) {

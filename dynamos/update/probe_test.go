@@ -7,6 +7,11 @@ package update
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"skep/dynamos/update/image"
@@ -66,6 +71,37 @@ func TestProbes(t *testing.T) {
 	f = &fakeProber{}
 	if _, err := setProbes(f, testPrototype, []string{"vfs_read"}, false); err != nil || f.set[0].Flags != 0 {
 		t.Errorf("one call in 64: %+v, %v", f.set, err)
+	}
+}
+
+// fakeTypes have one type for each name, and as many for "even" as there are functions.
+type fakeTypes struct{}
+
+func (fakeTypes) Of(name string) (image.Prototype, error) { return testPrototype(name) }
+func (fakeTypes) Count(name string) int                   { return map[string]int{"even": 2}[name] + 1 }
+
+// Of several functions of a name only those are probed that all have a type.
+func TestProbesOfNamesThatAreThereTwice(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "kallsyms")
+	text := "0 T alone\n0 t twice\n0 W twice\n0 d twice\n0 t even\n0 t even\n0 t even\n0 t alone\t[module]\n0 D alone\n0 t twice_more\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	functions, err := countFunctions(file, []string{"alone", "twice,2", "even", "none"})
+	if want := map[string]int{"alone": 1, "twice": 2, "even": 3, "none": 0}; err != nil || !maps.Equal(functions, want) {
+		t.Fatalf("%v, %v", functions, err)
+	}
+	kernel := typeOfOne(fakeTypes{}, functions)
+	if _, err := setProbes(&fakeProber{}, kernel, []string{"alone", "even,3", "none"}, false); err != nil {
+		t.Error(err)
+	}
+	f := &fakeProber{}
+	_, err = setProbes(f, kernel, []string{"twice,2"}, false)
+	if want := "twice cannot be probed: the kernel has 2 functions of that name"; err == nil || !strings.HasPrefix(err.Error(), want) || len(f.set) != 0 {
+		t.Errorf("%v, %v", err, f.set)
+	}
+	if _, err := countFunctions(file+".none", nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without kallsyms: %v", err)
 	}
 }
 

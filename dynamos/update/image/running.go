@@ -18,3 +18,6 @@ func ReadPrototypes(btf []byte) (*Prototypes, error) {
 
 // Of returns a function's type, as Image.Prototype does.
 func (p *Prototypes) Of(name string) (Prototype, error) { return p.types.prototype(name) }
+
+// Count returns how many functions of a name the types describe.
+func (p *Prototypes) Count(name string) int { return len(p.types.functions[name]) }
