@@ -50,7 +50,7 @@ func (m *fakeMaster) begin(a *fakeAgent, l fakeLease, number uint64) <-chan aske
 // A call lends its place to the calls that its master's function makes, until it returns; what
 // waits then gets the place at the next function.
 func TestInnerCalls(t *testing.T) {
-	_, m, a, l := newFullTrio(t)
+	w, m, a, l := newFullTrio(t)
 	m.call(8, []byte("plain"))
 	answer := m.begin(a, l, 1)
 	m.callInner(9, 7)
@@ -74,6 +74,14 @@ func TestInnerCalls(t *testing.T) {
 	wantAnswer(t, answer, http.StatusOK, "")
 	a.sendDone(in, nil)
 	m.readResult(10)
+	answer = m.begin(a, l, 3)
+	w.hub.mu.Lock()
+	if n := w.hub.sched.Lent(sched.NodeID(a.node.ID())); n != 0 {
+		t.Errorf("%d places are lent after the last inner call", n)
+	}
+	w.hub.mu.Unlock()
+	m.send(uapi.TypeReturn, 7, backPayload(1, 3, ""))
+	wantAnswer(t, answer, http.StatusOK, "")
 	a.sendDone(l, nil)
 	m.readResult(7)
 	if n := len(a.leases); n != 0 {
