@@ -3,6 +3,7 @@
 package hub
 
 import (
+	"debug/elf"
 	"errors"
 	"io"
 	"net/http"
@@ -42,9 +43,11 @@ func TestHostileUserPrograms(t *testing.T) {
 			return err
 		}
 	}
-	dynamic := filepath.Join(t.TempDir(), "bad")
-	if err := os.WriteFile(dynamic, []byte("no program"), 0o755); err != nil {
-		t.Fatal(err)
+	dynamic, cut := filepath.Join(t.TempDir(), "bad"), filepath.Join(t.TempDir(), "cut")
+	for name, text := range map[string]string{dynamic: "no program", cut: elf.ELFMAG} {
+		if err := os.WriteFile(name, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
 	attempts := []struct {
 		what string
@@ -55,6 +58,7 @@ func TestHostileUserPrograms(t *testing.T) {
 		{"send a program of unknown size", send(io.MultiReader(strings.NewReader("x"))), "says how many"},
 		{"send no program", func() error { _, err := eve.cli.Program(ctx, dynamic); return err }, "not a"},
 		{"send an empty file", func() error { _, err := eve.cli.Program(ctx, os.DevNull); return err }, "not an ELF program"},
+		{"send the first bytes of a program", func() error { _, err := eve.cli.Program(ctx, cut); return err }, "it ends within its headers"},
 		{"cancel", func() error { _, err := eve.cli.CancelCall(ctx, l.Call); return err }, "no call that has not ended"},
 		{"cancel a session", func() error { _, err := eve.cli.CancelCalls(ctx, l.Session); return err }, "no open session begins"},
 		{"list a session", func() error { _, err := eve.cli.Calls(ctx, l.Session); return err }, "no open session begins"},

@@ -326,6 +326,9 @@ func openELF(r io.ReaderAt) (*elf.File, error) {
 		return nil, errors.New("not an ELF program: give a static one for Linux, not a script or a text")
 	}
 	f, err := elf.NewFile(r)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, errors.New("not a complete ELF program: it ends within its headers")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("not a complete ELF program: %w", err)
 	}
