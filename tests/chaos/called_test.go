@@ -15,7 +15,7 @@ import (
 	"skep/grid/hub"
 )
 
-// ticks is how often a call of chaos.turn calls its master.
+// ticks is how often a call of turns.turn calls its master.
 const ticks = 3
 
 // calledWhy is in the error of a call that cannot begin anew.

@@ -10,17 +10,19 @@ $(chaos_masters): $(chaos_t)/%: $(B)/obj/gcc/tests/chaos/work/%.o $(B)/lib/libsk
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -pthread -o $@ $^
 $(chaos_masters:$(chaos_t)/%=$(B)/obj/gcc/tests/chaos/work/%.o): CFLAGS_HOST += -Igrid/include
-$(chaos_t)/chaos.rex: tests/chaos/work/chaos.idl tests/chaos/work/chaos.c \
+chaos_workers := $(chaos_t)/chaos.rex $(chaos_t)/turns.rex
+
+$(chaos_workers): $(chaos_t)/%.rex: tests/chaos/work/%.idl tests/chaos/work/%.c \
 		tests/chaos/work/chaos.h $(B)/bin/skep $(B)/lib/libskepworker.a
 	$(call say,GEN)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(B)/bin/skep gen --build tests/chaos/work/chaos.idl tests/chaos/work/chaos.c -o $@
+	$(Q)$(B)/bin/skep gen --build tests/chaos/work/$*.idl tests/chaos/work/$*.c -o $@
 
 TEST_SUITES += chaos
 suite_chaos = BUILD=$(abspath $(B)) $(GO) test -count=1 -json ./tests/chaos
 suite_chaos_kind = go
 suite_chaos_deadline = 600
-suite_chaos_needs = $(B)/bin/skep $(chaos_masters) $(chaos_t)/chaos.rex
+suite_chaos_needs = $(B)/bin/skep $(chaos_masters) $(chaos_workers)
 
 SOAKS += grid-chaos
 soak_grid-chaos = BUILD=$(abspath $(B)) SKEP_CHAOS_TIME=1h SKEP_CHAOS_SEED=$$(date +%s) \

@@ -29,7 +29,7 @@ int main(int argc, char **argv)
 		return 2;
 	n = atoi(argv[1]);
 	log_name = argv[2];
-	code = OmniRpcCall("chaos.turn", n, argv[2], &sum, square_it);
+	code = OmniRpcCall("turns.turn", n, argv[2], &sum, square_it);
 	if (code)
 		printf("failed: %s\n", OmniRpcLastErrorText());
 	else if (sum != n * (n + 1) * (2 * n + 1) / 6)

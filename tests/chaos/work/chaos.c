@@ -45,17 +45,3 @@ void chaos_add(int number, int n, int *data, char *log)
 		data[i] += number;
 	log_number(log, number);
 }
-
-void chaos_turn(int n, char *log, int *sum, void (*tick)(int i, int *v))
-{
-	int i, v;
-
-	*sum = 0;
-	for (i = 1; i <= n; i++) {
-		chaos_pass(log, "send", i);
-		v = 0;
-		tick(i, &v);
-		*sum += v;
-		chaos_pass(log, "back", i);
-	}
-}
