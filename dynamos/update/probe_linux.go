@@ -70,7 +70,7 @@ type typed interface {
 func typeOfOne(types typed, functions map[string]int) func(string) (image.Prototype, error) {
 	return func(name string) (image.Prototype, error) {
 		if n := functions[name]; n > 1 && types.Count(name) < n {
-			return image.Prototype{}, fmt.Errorf("the kernel has %d functions of that name, and does not say which of them its types (BTF) describe: probe their callers", n)
+			return image.Prototype{}, refusef("the kernel has %d functions of that name, and does not say which of them its types (BTF) describe: probe their callers", n)
 		}
 		return types.Of(name)
 	}
