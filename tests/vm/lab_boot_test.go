@@ -25,7 +25,7 @@ func TestLabPair(t *testing.T) {
 	kernels := lab.Series()
 	a, b := vmtest.Pair(t,
 		lab.Machine{Name: "lab-one", Kernel: kernels[0], Memory: 512, Modules: []string{"trivial"}},
-		lab.Machine{Name: "lab-two", Kernel: kernels[1], Memory: 512, Disks: []lab.Disk{{MiB: 16}}},
+		lab.Machine{Name: "lab-two", Kernel: kernels[1], Memory: 512, InTurns: true, Disks: []lab.Disk{{MiB: 16}}},
 		vmtest.Alone(func(one *vmtest.VM) { one.Run(checkProgram(t, one, 0), checks) }))
 	one, two := a.Guest().Hello().Release, b.Guest().Hello().Release
 	checkGuest(t, "their kernels differ", one != two, "both run %s", one)
