@@ -103,8 +103,9 @@ const (
 type parallelLanes struct {
 	suites []suite
 	index  []int    // of those that the lanes run
-	laps   chan lap // closed when all lanes have ended
+	laps   chan lap // closed when all lanes have run what they could
 	lanes  []*exec.Cmd
+	inputs []io.Closer // a lane ends when its input is closed
 
 	mu    sync.Mutex
 	freed *sync.Cond // a suite has ended
@@ -137,7 +138,7 @@ func startLanes(o options, suites []suite, index []int) (*parallelLanes, error) 
 			p.stop()
 			return nil, err
 		}
-		p.lanes = append(p.lanes, cmd)
+		p.lanes, p.inputs = append(p.lanes, cmd), append(p.inputs, in)
 		spared.Store(cmd.Process.Pid, true)
 		running.Add(1)
 		go func() {
@@ -189,7 +190,6 @@ func (p *parallelLanes) release(i int) {
 // when no suite remains, or when the process says anything else: then the suite that it ran
 // is lost, and other lanes run the rest.
 func (p *parallelLanes) drive(to io.WriteCloser, from io.Reader) {
-	defer to.Close()
 	in := bufio.NewReader(from)
 	for good := true; good; {
 		i, more := p.take()
@@ -202,6 +202,7 @@ func (p *parallelLanes) drive(to io.WriteCloser, from io.Reader) {
 		}
 		p.release(i)
 	}
+	to.Close() // the lane did not do as it was told
 }
 
 func askLane(to io.Writer, in *bufio.Reader, i int) (next lap, good bool) {
@@ -269,8 +270,12 @@ func (p *parallelLanes) stop() {
 	p.end()
 }
 
-// end waits until the lanes have ended.
+// end waits until the lanes have ended. None does before, so that the processor time of its
+// suites does not count for the one that runs in this process then.
 func (p *parallelLanes) end() {
+	for _, in := range p.inputs {
+		in.Close()
+	}
 	for _, cmd := range p.lanes {
 		_ = cmd.Wait() // reapEnded may have taken its status
 		spared.Delete(cmd.Process.Pid)
