@@ -91,7 +91,7 @@ func countFunctions(kallsyms string, probes []string) (map[string]int, error) {
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
 		// address, type, name, and of a module's symbol the module
-		if word := strings.Fields(lines.Text()); len(word) == 3 && strings.Contains("tTwW", word[1]) {
+		if word := strings.Fields(lines.Text()); len(word) == 3 && image.IsFunction(word[1][0]) {
 			if n, ok := wanted[word[2]]; ok {
 				wanted[word[2]] = n + 1
 			}

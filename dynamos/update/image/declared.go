@@ -9,12 +9,15 @@ import (
 	"strings"
 )
 
+// IsFunction reports whether a symbol of this type, a letter as in /proc/kallsyms, is a function.
+func IsFunction(letter byte) bool { return strings.IndexByte("tTwW", letter) >= 0 }
+
 // CountFunctions returns how many functions the kernel has of a name. Its types (BTF) may
 // describe only one of them, whichever was read first.
 func (im *Image) CountFunctions(name string) int {
 	n := 0
 	for _, i := range im.byName[name] {
-		if strings.ContainsRune("tTwW", rune(im.Symbols[i].Type)) {
+		if IsFunction(im.Symbols[i].Type) {
 			n++
 		}
 	}
@@ -72,31 +75,20 @@ func readDeclared(data *dwarf.Data, reader *dwarf.Reader, e *dwarf.Entry, name s
 		}
 		switch child.Tag {
 		case dwarf.TagUnspecifiedParameters:
-			params = append(params, "...")
-			p.Uncounted = "takes a variable number of arguments"
+			params = append(params, p.addVariable())
 		case dwarf.TagFormalParameter:
 			t, err := typeOf(data, child)
 			if err != nil {
 				return p, err
 			}
 			is, _ := child.Val(dwarf.AttrName).(string)
-			params = append(params, strings.TrimSpace(declaredText(t, 0)+" "+is))
 			n, ok := countDeclared(t)
-			if !ok {
-				p.Uncounted = fmt.Sprintf("takes a %s in memory", declaredText(t, 0))
-			}
-			p.Args += n
+			params = append(params, p.addParam(declaredText(t, 0), is, n, ok))
 		}
 		reader.SkipChildren()
 	}
-	p.Text = fmt.Sprintf("%s %s(%s)", declaredText(result, 0), name, strings.Join(params, ", "))
-	if p.Args > 6 && p.Uncounted == "" {
-		p.Uncounted = "takes more arguments than the six in registers"
-	}
-	var ok bool
-	if p.Result, ok = declaredResult(result); !ok && p.Uncounted == "" {
-		p.Uncounted = fmt.Sprintf("gives back a %s, which takes more than one register", declaredText(result, 0))
-	}
+	kind, ok := declaredResult(result)
+	p.finish(name, params, declaredText(result, 0), kind, ok)
 	return p, nil
 }
 

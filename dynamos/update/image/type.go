@@ -197,33 +197,49 @@ func (t *types) prototypeOf(name string, id uint32) (Prototype, error) {
 		detail := t.body[k.at+8*i:]
 		paramName, paramType := t.name(le32(detail)), le32(detail[4:])
 		if paramType == 0 { // only the last one, of a variable list
-			params = append(params, "...")
-			p.Uncounted = "takes a variable number of arguments"
+			params = append(params, p.addVariable())
 			continue
 		}
 		if _, ok := t.stripQualifiers(paramType); !ok {
 			return p, fmt.Errorf("the type of %s is damaged", name)
 		}
-		text := t.typeText(paramType, 0)
-		params = append(params, strings.TrimSpace(text+" "+paramName))
 		n, ok := t.countRegisters(paramType)
-		if !ok {
-			p.Uncounted = fmt.Sprintf("takes a %s in memory", text)
-		}
-		p.Args += n
+		params = append(params, p.addParam(t.typeText(paramType, 0), paramName, n, ok))
 	}
-	p.Text = fmt.Sprintf("%s %s(%s)", t.typeText(k.size, 0), name, strings.Join(params, ", "))
-	if p.Args > 6 && p.Uncounted == "" {
-		p.Uncounted = "takes more arguments than the six in registers"
-	}
-	p.Result, ok = t.resultKind(k.size)
+	result, ok := t.resultKind(k.size)
 	if _, plain := t.stripQualifiers(k.size); !ok && !plain {
 		return p, fmt.Errorf("the type of %s is damaged", name)
 	}
-	if !ok && p.Uncounted == "" {
-		p.Uncounted = fmt.Sprintf("gives back a %s, which takes more than one register", t.typeText(k.size, 0))
-	}
+	p.finish(name, params, t.typeText(k.size, 0), result, ok)
 	return p, nil
+}
+
+// addVariable adds a variable list of parameters, and returns its text.
+func (p *Prototype) addVariable() string {
+	p.Uncounted = "takes a variable number of arguments"
+	return "..."
+}
+
+// addParam adds a parameter that takes so many registers, or is in memory, and returns its text.
+func (p *Prototype) addParam(text, name string, registers int, inRegisters bool) string {
+	if !inRegisters {
+		p.Uncounted = fmt.Sprintf("takes a %s in memory", text)
+	}
+	p.Args += registers
+	return strings.TrimSpace(text + " " + name)
+}
+
+// finish adds the result, which may take more than one register.
+func (p *Prototype) finish(name string, params []string, resultText, result string, inRegister bool) {
+	p.Text = fmt.Sprintf("%s %s(%s)", resultText, name, strings.Join(params, ", "))
+	p.Result = result
+	switch {
+	case p.Uncounted != "":
+	case p.Args > 6:
+		p.Uncounted = "takes more arguments than the six in registers"
+	case !inRegister:
+		p.Uncounted = fmt.Sprintf("gives back a %s, which takes more than one register", resultText)
+	}
 }
 
 // countRegisters reports how many general registers an argument takes. Structs above
