@@ -131,10 +131,8 @@ func (p *pool) handOut() {
 			continue
 		}
 		p.taken++
-		if t.worker = p.takeIdleFor(t.lease); t.worker != nil {
-		} else if i := p.findLeast(t.lease); i >= 0 {
-			t.evicted = p.idle[i]
-			p.idle = slices.Delete(p.idle, i, i+1)
+		if t.worker = p.takeIdleFor(t.lease); t.worker == nil {
+			t.evicted = p.takeIdleAt(p.findLeast(t.lease))
 		}
 		close(t.ready)
 	}
@@ -181,12 +179,16 @@ func (p *pool) takeSpare(before time.Time) (list []*worker) {
 }
 
 // takeIdleFor takes the worker that a lease finds idle, or returns nil. The lock is held.
-func (p *pool) takeIdleFor(l *proto.Lease) (w *worker) {
+func (p *pool) takeIdleFor(l *proto.Lease) *worker { return p.takeIdleAt(p.findIdle(l)) }
+
+// takeIdleAt takes an idle worker by its number; -1 is none. The lock is held.
+func (p *pool) takeIdleAt(i int) *worker {
 	lockdep.AssertHeld(&p.mu)
-	if i := p.findIdle(l); i >= 0 {
-		w = p.idle[i]
-		p.idle = slices.Delete(p.idle, i, i+1)
+	if i < 0 {
+		return nil
 	}
+	w := p.idle[i]
+	p.idle = slices.Delete(p.idle, i, i+1)
 	return w
 }
 
