@@ -181,6 +181,13 @@ u64 abi_timer_fire(struct abi_proc *p, u64 now);
  */
 u64 abi_copy_resume(u64 pc);
 
+/*
+ * host->robust: no thread of the process runs any more; its memory is as they
+ * left it. Marks the robust futexes that they held, and has one waiter of each
+ * woken. Takes no lock and calls no host.
+ */
+void abi_robust_dead(struct abi_proc *p, void (*wake)(u64 gaddr));
+
 /* Whether [addr, addr + len) is mapped with at least `prot`; for fault
  * handlers. */
 int abi_mapped(const struct abi_proc *p, u64 addr, u64 len, u32 prot);

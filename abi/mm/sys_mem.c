@@ -14,6 +14,7 @@
 #include "abi/proc/refuse.h"
 #include "abi/proc/own.h"
 #include "abi/state/proc.h"
+#include "abi/thread/robust.h"
 #include "abi/uapi/linux.h"
 
 #define PROT_KNOWN (ABI_PROT_READ | ABI_PROT_WRITE | ABI_PROT_EXEC)
@@ -112,6 +113,8 @@ s64 abi_sys_mmap(struct abi_call *c)
 		rc = map_file(c, &m, shared);
 	if (!rc)
 		rc = abi_space_map(c->p, &m);
+	if (rc > 0 && shared && m.prot & ABI_PROT_WRITE)
+		abi_robust_shared(c->p);
 	/* As on Linux, the mapping succeeds even without memory for it. */
 	if (rc > 0 && flags & (ABI_MAP_POPULATE | ABI_MAP_LOCKED) &&
 	    !(flags & ABI_MAP_NONBLOCK))
@@ -124,13 +127,27 @@ s64 abi_sys_munmap(struct abi_call *c)
 	return abi_space_unmap(c->p, c->a[0], c->a[1]);
 }
 
+/* Memory at this address has become writable. */
+static void note_shared(struct abi_proc *p, u64 addr)
+{
+	struct abi_area a;
+
+	if (!__atomic_load_n(&p->threads.shares, __ATOMIC_RELAXED) &&
+	    abi_space_next(p, addr, &a) && a.bits & ABI_AREA_SHARED)
+		abi_robust_shared(p);
+}
+
 s64 abi_sys_mprotect(struct abi_call *c)
 {
 	u64 prot = c->a[2];
+	s64 rc;
 
 	if ((c->a[0] & ABI_PAGE_MASK) || (prot & ~(u64)PROT_KNOWN))
 		return -LINUX_EINVAL;
-	return abi_space_protect(c->p, c->a[0], c->a[1], (u32)prot);
+	rc = abi_space_protect(c->p, c->a[0], c->a[1], (u32)prot);
+	if (!rc && prot & ABI_PROT_WRITE)
+		note_shared(c->p, c->a[0]);
+	return rc;
 }
 
 s64 abi_sys_mremap(struct abi_call *c)

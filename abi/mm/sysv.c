@@ -10,6 +10,7 @@
 #include "abi/include/page.h"
 #include "abi/proc/call.h"
 #include "abi/state/proc.h"
+#include "abi/thread/robust.h"
 #include "abi/thread/lock.h"
 #include "abi/uapi/ipc.h"
 #include "abi/uapi/linux.h"
@@ -83,6 +84,8 @@ s64 abi_sys_shmat(struct abi_call *c)
 	abi_map_begin(c->p);
 	rc = attach_locked(c->p, &a, addr, len, flags);
 	abi_map_end(c->p);
+	if (rc > 0 && a.prot & ABI_PROT_WRITE)
+		abi_robust_shared(c->p);
 	return rc;
 }
 

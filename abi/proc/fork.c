@@ -204,6 +204,7 @@ static void keep_thread(struct abi_call *c, u32 pid)
 	t->futex.next = t->futex.prev = ABI_NONE;
 	all->live = all->high = all->cursor = 1;
 	all->main_status = 0;
+	all->robust = all->watched = 0;
 	c->t = t;
 }
 

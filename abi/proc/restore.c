@@ -165,6 +165,7 @@ int abi_restore_thread(struct abi_proc *p, const struct abi_snap_thread *s)
 	t->tp = s->tp;
 	t->clear_child_tid = s->clear_child_tid;
 	t->robust_head = s->robust_head;
+	p->threads.robust |= s->robust_head != 0;
 	t->alt_sp = s->alt_sp;
 	t->alt_size = s->alt_size;
 	t->again = s->again;

@@ -184,6 +184,90 @@ static void test_robust(void)
 	p->threads.thread[0].robust_head = 0;
 }
 
+static u32 watches, dead_wakes;
+static u64 dead_woken;
+static s64 watch_result;
+
+static s64 watch_end(void)
+{
+	watches++;
+	return watch_result;
+}
+
+static void wake_dead(u64 gaddr)
+{
+	dead_wakes++;
+	dead_woken = gaddr;
+}
+
+/* Each thread's list, with a lock held that a dead thread may have had. */
+static void test_robust_dead(void)
+{
+	u64 *head = (u64 *)(page + 0x1000);
+	struct abi_lock *lock = &p->space.lock;
+
+	robust_build(4242);
+	*word_at(page + 0x1000 + 64 * 2 + 32) = 7;
+	p->threads.thread[0].robust_head = page + 0x1000;
+	abi_lock(p, lock);
+	abi_robust_dead(p, wake_dead);
+	abi_unlock(p, lock);
+	tap_ok(*word_at(page + 0x1000 + 64 + 32) == 0x40000000 &&
+		       *word_at(page + 0x1000 + 64 * 2 + 32) == 7 &&
+		       *word_at(page + 0x1000 + 64 * 3 + 32) == 0xc0000000 &&
+		       *word_at(page + 0x1000 + 64 * 4 + 32) == 0x40000000 &&
+		       dead_wakes == 1 &&
+		       dead_woken == page + 0x1000 + 64 * 3 + 32,
+	       "after all threads have died their futexes are marked");
+	head[1] = 33;
+	*word_at(page + 0x1000 + 64 * 4 + 32) = 4242;
+	abi_robust_dead(p, wake_dead);
+	head[0] = SKEP_MMAP_END;
+	head[1] = 32;
+	abi_robust_dead(p, wake_dead);
+	tap_ok(*word_at(page + 0x1000 + 64 * 4 + 32) == 4242 && dead_wakes == 1,
+	       "a list that leads nowhere ends the walk");
+	p->threads.thread[0].robust_head = 0;
+}
+
+static void share_page(u64 prot, u64 flags)
+{
+	s64 at = CALL(mmap, 0, 4096, prot, flags | 0x20, ~0ull, 0);
+
+	TAP(at > 0);
+	CALL(munmap, at, 4096);
+}
+
+/* The host watches a process that has a list and writable shared memory. */
+static void test_robust_watch(void)
+{
+	s64 at;
+
+	p->threads.robust = p->threads.shares = p->threads.watched = 0;
+	fake.host.robust = watch_end;
+	share_page(1, 1);
+	share_page(3, 2);
+	CALL(set_robust_list, page + 0x1000, 24);
+	tap_ok(!watches, "private memory, and what cannot be written, is none");
+	share_page(3, 1);
+	CALL(set_robust_list, page + 0x1000, 24);
+	tap_ok(watches == 1, "the host watches the process's end, once");
+	p->threads.robust = p->threads.shares = p->threads.watched = 0;
+	at = CALL(mmap, 0, 4096, 1, 0x21, ~0ull, 0);
+	CALL(mprotect, at, 4096, 3);
+	CALL(set_robust_list, 0, 24);
+	tap_ok(watches == 1, "no list is none");
+	watch_result = -LINUX_EAGAIN;
+	fake.logs = 0;
+	CALL(set_robust_list, page + 0x1000, 24);
+	tap_ok(watches == 2 && fake.logs == 1 &&
+		       strstr(fake.last_log, "stay locked"),
+	       "memory that becomes writable counts; a failure is named");
+	CALL(munmap, at, 4096);
+	fake.host.robust = NULL;
+	p->threads.thread[0].robust_head = 0;
+}
+
 /* None can be gained; to have none is no change. */
 static void test_capabilities(void)
 {
@@ -365,6 +449,8 @@ int main(void)
 	test_clone_refused();
 	test_limit();
 	test_robust();
+	test_robust_dead();
+	test_robust_watch();
 	test_identity();
 	test_machine();
 	test_end();

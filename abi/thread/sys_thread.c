@@ -4,6 +4,7 @@
  * thread is a process: abi/proc/fork.c.
  */
 #include "lock.h"
+#include "robust.h"
 #include "thread.h"
 #include "base/errno.h"
 #include "abi/include/mem.h"
@@ -168,6 +169,8 @@ s64 abi_sys_set_robust_list(struct abi_call *c)
 	if (c->a[1] != ROBUST_HEAD_SIZE)
 		return -LINUX_EINVAL;
 	c->t->robust_head = c->a[0];
+	if (c->a[0])
+		abi_robust_listed(c->p);
 	return 0;
 }
 

@@ -13,6 +13,7 @@
 #include "thread.h"
 #include "futex.h"
 #include "lock.h"
+#include "robust.h"
 #include "base/errno.h"
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
@@ -205,64 +206,6 @@ u64 abi_thread_deadline(struct abi_call *c, u64 ns)
 
 /* The end of a thread ---------------------------------------------------- */
 
-#define FUTEX_TID_MASK 0x3fffffffu
-#define FUTEX_OWNER_DIED 0x40000000u
-#define FUTEX_WAITERS 0x80000000u
-/* As on Linux: the list may be circular, or hostile. */
-#define ROBUST_MAX 2048
-
-/*
- * Marks a lock word that the dead thread owned, and wakes one waiter. A word
- * with an owner was already passed on by abi_futex_pi_end.
- */
-static void robust_word(struct abi_proc *p, struct abi_thread *t, u64 gaddr,
-			int pending)
-{
-	u32 old, fresh;
-	int done;
-
-	if (gaddr % 4 ||
-	    abi_user_check(p, gaddr, 4, ABI_PROT_READ | ABI_PROT_WRITE) ||
-	    abi_user_load(gaddr, &old))
-		return;
-	if (pending && !old) {
-		/* it died between unlocking and waking the next waiter */
-		abi_futex_wake_one(p, t, gaddr);
-		return;
-	}
-	do {
-		if ((old & FUTEX_TID_MASK) != t->tid)
-			return;
-		fresh = (old & FUTEX_WAITERS) | FUTEX_OWNER_DIED;
-		done = abi_user_swap(gaddr, &old, fresh);
-		if (done < 0)
-			return;
-	} while (!done);
-	if (old & FUTEX_WAITERS)
-		abi_futex_wake_one(p, t, gaddr);
-}
-
-/* get_robust_list(2); bit 0 of a pointer says that the lock is a PI lock. */
-static void robust_walk(struct abi_proc *p, struct abi_thread *t)
-{
-	u64 head[3]; /* next, offset of the lock word, pending */
-	u64 entry, next;
-	u32 i;
-
-	if (!t->robust_head || ABI_GET(p, &head, t->robust_head))
-		return;
-	entry = head[0] & ~1ull;
-	for (i = 0; i < ROBUST_MAX && entry != t->robust_head; i++) {
-		if (ABI_GET(p, &next, entry))
-			break;
-		if (entry != (head[2] & ~1ull))
-			robust_word(p, t, entry + head[1], 0);
-		entry = next & ~1ull;
-	}
-	if (head[2] & ~1ull)
-		robust_word(p, t, (head[2] & ~1ull) + head[1], 1);
-}
-
 static void clear_tid(struct abi_proc *p, struct abi_thread *t)
 {
 	u64 gaddr = t->clear_child_tid;
@@ -281,7 +224,7 @@ void abi_thread_end(struct abi_proc *p, struct abi_thread *t, u32 status)
 
 	status = (status & 0xff) << 8;
 	abi_futex_pi_end(p, t);
-	robust_walk(p, t);
+	abi_robust_walk(p, t, abi_futex_wake_one);
 	t->robust_head = 0;
 	abi_lock(p, &all->lock);
 	last = all->live == 1;
@@ -304,7 +247,7 @@ void abi_thread_end(struct abi_proc *p, struct abi_thread *t, u32 status)
 
 void abi_thread_end_all(struct abi_proc *p, struct abi_thread *t, u32 status)
 {
-	robust_walk(p, t);
+	abi_robust_walk(p, t, abi_futex_wake_one);
 	abi_space_flush(p);
 	p->host->proc_exit(status);
 	__builtin_unreachable();
