@@ -26,6 +26,7 @@ int __wrap_tcsetpgrp(int fd, pid_t group);
 
 static u32 messages, begun, waited, forked_child, waits, settles;
 static s64 helper_error;
+static s32 awaited;
 static pid_t terminal_group = 9;
 
 static int child_status;
@@ -70,6 +71,11 @@ s64 lin_wait_call(u64 nr, const u64 arg[6])
 void lin_signals_settle(void)
 {
 	settles++;
+}
+
+void lin_robust_await(s32 pid)
+{
+	awaited = pid;
 }
 
 /* Gives this process or process 1 as the peer. */
@@ -188,7 +194,7 @@ static void test_wait4(void)
 	tap_ok(!call_family(ABI_FAMILY_KILL, pid, SIGKILL) &&
 		       wait_child(-(s32)(GUEST + getpgrp()), 0, &status) ==
 			       pid &&
-		       WTERMSIG(status) == SIGKILL,
+		       WTERMSIG(status) == SIGKILL && awaited + GUEST == pid,
 	       "a child is killed, and found by its group");
 	tap_ok(wait_child(-1, WNOHANG, &status) == -ECHILD, "none is left");
 }
@@ -219,7 +225,8 @@ static void test_waitid(void)
 	       "numbers are refused where they count");
 	call_family(ABI_FAMILY_KILL, pid, SIGTERM);
 	tap_ok(wait_info(P_PID, pid, WEXITED, &info) == 1 &&
-		       info.si_pid == pid && info.si_status == SIGTERM,
+		       info.si_pid == pid && info.si_status == SIGTERM &&
+		       awaited + GUEST == pid,
 	       "a child's end has its number");
 	tap_ok(wait_info(P_PID, pid, WEXITED, &info) == -ECHILD,
 	       "and is told once");

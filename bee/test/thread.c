@@ -28,7 +28,7 @@ static u32 gone = LIN_NO_INDEX, kicked_when_gone, freed;
 static u64 freed_len;
 static struct lin_thread *last, *first;
 static int no_memory, messages, vdso_inits, helpers_forgotten, live_forgotten,
-	images_forked, first_freed;
+	robust_forgotten, images_forked, first_freed;
 
 /* The thread's own alternate stack is set here. */
 const char *__asan_default_options(void)
@@ -116,6 +116,11 @@ void lin_live_forget(void)
 	live_forgotten++;
 }
 
+void lin_robust_forget(void)
+{
+	robust_forgotten++;
+}
+
 void lin_helper_run(void)
 {
 	_exit(9);
@@ -173,7 +178,8 @@ static int is_alone(const struct lin_thread *t, int parents_wake)
 	       lin_thread_clock(INDEX) == -ESRCH &&
 	       read(t->wake, &count, 8) < 0 && errno == EAGAIN &&
 	       first_freed == 1 && !freed && helpers_forgotten == 1 &&
-	       live_forgotten == 1 && images_forked == 1 &&
+	       live_forgotten == 1 && robust_forgotten == 1 &&
+	       images_forked == 1 &&
 	       (t->wake == parents_wake || fcntl(parents_wake, F_GETFD) < 0);
 }
 
@@ -203,7 +209,7 @@ static void check_fork(struct lin_thread *t)
 	close(0);
 	tap_ok(!fork_status(t), "also if its descriptor is number 0");
 	tap_ok(dup2(input, 0) == 0 && !close(input) && !helpers_forgotten &&
-		       !live_forgotten,
+		       !live_forgotten && !robust_forgotten,
 	       "the parent's threads stay");
 	getrlimit(RLIMIT_NOFILE, &limit);
 	none = (struct rlimit){0, limit.rlim_max};

@@ -320,6 +320,8 @@ static s64 wait_one(struct abi_family_op *op)
 	rc = call_kernel(op->options, SYS_wait4, arg);
 	if (rc <= 0)
 		return rc;
+	if (WIFEXITED(op->status) || WIFSIGNALED(op->status))
+		lin_robust_await((s32)rc);
 	lin_signals_settle(); /* the guest gets SIGCHLD before wait returns */
 	return lin_family_guest((s32)rc);
 }
@@ -340,6 +342,9 @@ static s64 wait_info(struct abi_family_op *op)
 	rc = call_kernel(op->options, SYS_waitid, arg);
 	if (rc < 0 || !info.si_pid)
 		return rc;
+	if (info.si_code == CLD_EXITED || info.si_code == CLD_KILLED ||
+	    info.si_code == CLD_DUMPED)
+		lin_robust_await(info.si_pid);
 	lin_signals_settle();
 	info.si_pid = lin_family_guest(info.si_pid);
 	memcpy(op->info, &info, sizeof(info));

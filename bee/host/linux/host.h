@@ -76,6 +76,9 @@ s64 lin_thread_affinity(u32 thread, const void *mask, u64 bytes);
 /* fork(2); in the child the caller becomes thread 0, and there are no
  * others. */
 s32 lin_thread_fork(void);
+/* No process is forked in between. */
+void lin_thread_hold(void);
+void lin_thread_unhold(void);
 /* A thread of bee's own, which accepts no signal. 0, or a negative errno. */
 s64 lin_thread_own(void *(*run)(void *), void *arg);
 /* Starts the helper of a forked child. 0, or a negative errno. */
@@ -131,6 +134,15 @@ s64 lin_rusage(s64 *user_ns, s64 *system_ns);
 s64 lin_read_all(int fd, u8 *bytes, u64 len);
 /* 0 or -errno. */
 s64 lin_write_all(int fd, const u8 *bytes, u64 len);
+
+/* robust.c */
+s64 lin_robust_watch(void);
+/* In a child of fork: the watcher is the parent's. */
+void lin_robust_forget(void);
+/* This process ended; returns when its robust futexes are released. */
+void lin_robust_await(s32 pid);
+/* After an execve: returns when those of the old program are. */
+void lin_robust_executed(void);
 
 /* family.c */
 s64 lin_family(struct abi_family_op *op, u32 thread);

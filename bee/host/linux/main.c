@@ -41,6 +41,7 @@ const struct abi_host lin_host = {
 	.wait = lin_wait,
 	.wake = lin_wake,
 	.futex = lin_futex,
+	.robust = lin_robust_watch,
 	.timer_arm = lin_timer_arm,
 	.thread_clock = lin_thread_clock,
 	.clock = lin_clock,
@@ -216,6 +217,8 @@ static int child_main(void)
 		lin_proc_exit(BEE_EXIT_REFUSED << 8);
 	lin_proc_name(options.program);
 	lin_umask = umask(0); /* abi applies the guest's */
+	if (options.resume)
+		lin_robust_executed();
 	if (options.resume &&
 	    lin_exec_resume((s32)options.resume, self->wake)) {
 		bee_os_message("execve: what the process had is damaged");

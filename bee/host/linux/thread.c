@@ -245,6 +245,7 @@ s32 lin_thread_fork(void)
 	if (pid == 0) {
 		lin_helper_forget();
 		lin_live_forget();
+		lin_robust_forget();
 		bee_images_forked();
 		keep_caller(self);
 	} else if (pid < 0) {
@@ -252,6 +253,16 @@ s32 lin_thread_fork(void)
 	}
 	pthread_mutex_unlock(&lock);
 	return pid;
+}
+
+void lin_thread_hold(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void lin_thread_unhold(void)
+{
+	pthread_mutex_unlock(&lock);
 }
 
 static void *run_helper(void *arg)
