@@ -64,12 +64,18 @@ func (u *updateProbe) probe(ctx context.Context, d *update.Device, names, progra
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(os.Stderr, "skep: probing %s\n", strings.Join(names, ", "))
+	fmt.Fprint(os.Stderr, probingText(probes.Types()))
 	over, err := u.begin(ctx, program)
 	if err != nil {
 		return err
 	}
 	return u.follow(os.Stdout, over, probes)
+}
+
+// probingText says by which types functions are probed. The kernel's are those of names: the
+// user sees whether the function of the name is meant.
+func probingText(types []string) string {
+	return fmt.Sprintf("skep: probing, by the kernel's types (BTF):\n  %s\n", strings.Join(types, "\n  "))
 }
 
 // begin returns a channel that gets a value at the end: of the program, of --for, or by

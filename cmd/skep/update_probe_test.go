@@ -46,6 +46,13 @@ FROM   TO     CALLS
 	}
 }
 
+func TestProbeTellsItsTypes(t *testing.T) {
+	want := "skep: probing, by the kernel's types (BTF):\n  int f(void)\n  void g(int n)\n"
+	if got := probingText([]string{"int f(void)", "void g(int n)"}); got != want {
+		t.Errorf("%q", got)
+	}
+}
+
 func trimLines(s string) string {
 	lines := strings.Split(s, "\n")
 	for i := range lines {

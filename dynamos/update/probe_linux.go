@@ -148,6 +148,9 @@ func (p *Probes) set(prototype func(string) (image.Prototype, error), name strin
 // resultNumbers are enum dynamos_result.
 var resultNumbers = map[string]uint32{pack.Void: 0, pack.Int: 1, pack.Long: 2, pack.Pointer: 3, pack.Value: 4}
 
+// Types are the types by which the functions are probed.
+func (p *Probes) Types() []string { return p.types }
+
 // Read returns what was counted until now.
 func (p *Probes) Read() (list []Probed, err error) {
 	for n, text := range p.types {

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,6 +59,9 @@ func TestProbes(t *testing.T) {
 	a := &f.set[1]
 	if uapi.Text(a.Symbol[:]) != "step" || a.Sympos != 3 || a.Result != 1 || a.Flags != uapi.DynamosProbeEach || f.set[0].Sympos != 0 {
 		t.Errorf("%+v", a)
+	}
+	if got := p.Types(); !slices.Equal(got, []string{"int vfs_read(void)", "int step(void)"}) {
+		t.Errorf("the types are %q", got)
 	}
 	list, err := p.Read()
 	if err != nil || len(list) != 2 || list[1].Symbol != "step" || list[1].Type != "int step(void)" || list[1].Calls != 4 || list[1].Inside != 3 || list[1].Latency[10] != 1 || list[1].P50 == 0 {
