@@ -43,7 +43,7 @@ func Build(ctx context.Context, p Plan) (*pack.Package, error) {
 	out := &pack.Package{Manifest: pack.Manifest{Revision: pack.Revision, Name: p.Name}, Patch: p.Patch, Modules: map[string][]byte{}}
 	var included error
 	for _, name := range p.Kernels {
-		b := &builder{plan: &p, out: out, gates: map[string]*image.File{}}
+		b := &builder{plan: &p, out: out, gates: map[string]*image.File{}, declared: map[string]*image.Declared{}}
 		err := b.fetchTree(ctx, name)
 		if err == nil {
 			err = b.buildModule(ctx)
@@ -137,6 +137,7 @@ type builder struct {
 
 	units     []source.Unit
 	gates     map[string]*image.File // by path
+	declared  map[string]*image.Declared
 	changes   []*asm.Change
 	files     []module.File
 	functions []module.Function
@@ -185,6 +186,9 @@ func (b *builder) buildModule(ctx context.Context) error {
 		b.logf("%s is not in force before a boot: it only matters while the kernel starts", name)
 	}
 	b.units = units
+	if err := b.declare(ctx, changes); err != nil {
+		return err
+	}
 	for i, u := range units {
 		if changes[i] == nil {
 			continue
@@ -347,9 +351,14 @@ func (b *builder) buildUnit(ctx context.Context, u source.Unit, c *asm.Change) e
 		f := gate.Functions[name]
 		return f != nil && b.image.Sealed(f.Addr)
 	}
-	c.Variadic = b.image.Variadic
+	declared, err := b.work.Declared(ctx, u.Path)
+	if err != nil {
+		return err
+	}
+	b.declared[u.Path] = declared
+	known := callees{b.image, declared}
+	c.Variadic, c.Arguments = known.variadic, known.arguments
 	c.Late = b.image.Module != ""
-	c.Arguments = b.argumentsOf
 	e := c.Extract(fmt.Sprintf("%s_%d", b.plan.Name, len(b.files)))
 	if err := b.checkPointers(u.Path, e, gate); err != nil {
 		return err
@@ -359,14 +368,17 @@ func (b *builder) buildUnit(ctx context.Context, u source.Unit, c *asm.Change) e
 		b.held = append(b.held, escape.String())
 	}
 	for _, f := range e.Functions {
-		path, stands := u.Path, gate
+		path, stands, types := u.Path, gate, declared
 		if from := c.From[f.Name]; from != nil {
 			path = from.Path
 			if stands, err = b.proveOriginal(ctx, path); err != nil {
 				return err
 			}
+			if types, err = b.work.Declared(ctx, path); err != nil {
+				return err
+			}
 		}
-		made, err := b.describeFunction(ctx, path, f.Name, stands)
+		made, err := b.describeFunction(path, f.Name, stands, types)
 		if err != nil {
 			return err
 		}
@@ -375,14 +387,6 @@ func (b *builder) buildUnit(ctx context.Context, u source.Unit, c *asm.Change) e
 	b.changes = append(b.changes, c)
 	b.files = append(b.files, module.File{Extract: e, Gate: gate})
 	return nil
-}
-
-// argumentsOf is the number of a function's arguments, or -1.
-func (b *builder) argumentsOf(name string) int {
-	if proto, err := b.image.Prototype(name); err == nil && proto.Uncounted == "" && b.image.CountFunctions(name) == 1 {
-		return proto.Args
-	}
-	return -1
 }
 
 // checkPointers refuses new pointers to functions of the kernel that fault when they
@@ -440,7 +444,7 @@ func (b *builder) gateUnit(ctx context.Context, u source.Unit) (*image.File, err
 }
 
 // describeFunction returns the data that the kernel needs of a replaced function.
-func (b *builder) describeFunction(ctx context.Context, path, name string, gate *image.File) (pack.Function, error) {
+func (b *builder) describeFunction(path, name string, gate *image.File, declared *image.Declared) (pack.Function, error) {
 	no := func(format string, args ...any) (pack.Function, error) {
 		return pack.Function{}, &asm.Refusal{Path: path, Symbol: name, Line: b.work.Line(path, name), Reason: fmt.Sprintf(format, args...)}
 	}
@@ -465,12 +469,9 @@ func (b *builder) describeFunction(ctx context.Context, path, name string, gate 
 	if b.image.InModule(f.Addr) && position != 0 {
 		return no("the module %s has several functions of that name: livepatch could take another one", b.image.Module)
 	}
-	proto, why, err := b.prototypeOf(ctx, path, name, f)
-	if err != nil {
-		return pack.Function{}, err
-	}
-	if why != "" {
-		return no("%s", why)
+	proto, ok := b.prototypeOf(path, name, f, declared)
+	if !ok {
+		return no("the compiler does not tell its type: it may have given it arguments of its own")
 	}
 	made := pack.Function{Symbol: pack.Symbol{Name: name, Position: position, Module: b.image.Module}, File: path, Type: proto.Text, Args: proto.Args,
 		Result: proto.Result, OldSize: f.Size, Original: f.Digest}
@@ -479,26 +480,6 @@ func (b *builder) describeFunction(ctx context.Context, path, name string, gate 
 		made.Args, made.Result, made.Uncounted = 0, pack.Value, true
 	}
 	return made, nil
-}
-
-// prototypeOf returns the type of a file's function, or why it is not known. Of several
-// functions of a name the kernel may describe any, so the file itself is asked.
-func (b *builder) prototypeOf(ctx context.Context, path, name string, f *image.Function) (p image.Prototype, why string, err error) {
-	if b.image.InModule(f.Addr) {
-		return image.Prototype{Text: "of the module " + b.image.Module, Uncounted: "is a function of the module " + b.image.Module}, "", nil
-	}
-	if n := b.image.CountFunctions(name); n > 1 {
-		list, err := b.work.Prototypes(ctx, path)
-		p, ok := list[name]
-		if !ok {
-			why = fmt.Sprintf("the kernel has %d functions of that name, and the compiler does not tell the type of this one", n)
-		}
-		return p, why, err
-	}
-	if p, err = b.image.Prototype(name); err != nil {
-		why = err.Error()
-	}
-	return p, why, nil
 }
 
 // chooseClass chooses the update's class, which is the same for all kernels.

@@ -99,7 +99,7 @@ func (b *builder) applyStatements() error {
 		delete(left, f.Name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(left)) {
-		f, err := describeUnchanged(b.image, name)
+		f, err := describeUnchanged(b.image, name, b.typeOf)
 		if err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ func (s Statement) applyTo(f *pack.Function) { f.Object, f.Ends, f.Bare = s.Obje
 
 // describeUnchanged returns the data that the kernel needs of a function that does not
 // change.
-func describeUnchanged(im *image.Image, name string) (pack.Function, error) {
+func describeUnchanged(im *image.Image, name string, typeOf func(string) (image.Prototype, error)) (pack.Function, error) {
 	no := func(format string, args ...any) (pack.Function, error) {
 		return pack.Function{}, refusef("something is stated of %s, which the patch does not change, and %s", name, fmt.Sprintf(format, args...))
 	}
@@ -135,7 +135,7 @@ func describeUnchanged(im *image.Image, name string) (pack.Function, error) {
 	case !f.Traced:
 		return no("no call of it can be seen (notrace): name one of its callers")
 	}
-	proto, err := im.Prototype(name)
+	proto, err := typeOf(name)
 	if err != nil {
 		return no("%v", err)
 	}

@@ -6,6 +6,7 @@ package update
 
 import (
 	"errors"
+	"io"
 	"strings"
 	"testing"
 
@@ -16,7 +17,6 @@ import (
 	"skep/dynamos/update/rely"
 	"skep/dynamos/update/source"
 	"skep/internal/uapi"
-	"skep/lab"
 )
 
 func TestStatementsThatTheClassIgnores(t *testing.T) {
@@ -119,23 +119,12 @@ func TestReasonForStateThatObjectsLack(t *testing.T) {
 
 // Which functions can be led elsewhere, the kernel's image tells.
 func TestFunctionsThatCannotBeOfAnUpdate(t *testing.T) {
-	build, err := lab.BuildDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	k, err := lab.FindKernel(build, lab.Series()[0])
-	if err != nil {
-		t.Skip(err)
-	}
-	im, err := image.Open(k.Image())
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := describeUnchanged(im, "security_file_free")
+	im := openImage(t)
+	f, err := describeUnchanged(im, "security_file_free", im.Prototype)
 	if err != nil || f.Args != 1 || f.Result != pack.Void || f.OldSize <= 0 || f.Size != 0 || len(f.Original) != 64 {
 		t.Errorf("%+v, %v", f, err)
 	}
-	b := builder{image: im, work: &source.Work{}}
+	b := builder{image: im, work: &source.Work{}, plan: &Plan{Says: io.Discard}}
 	for name, why := range map[string]string{
 		"start_kernel": "__init", "do_user_addr_fault": "notrace): patch its callers",
 		"pick_link": "another function of that name",
@@ -147,7 +136,7 @@ func TestFunctionsThatCannotBeOfAnUpdate(t *testing.T) {
 			}
 			gate.Functions[name].Returns = true
 		}
-		_, err := b.describeFunction(t.Context(), "x.c", name, gate)
+		_, err := b.describeFunction("x.c", name, gate, &image.Declared{})
 		var refusal *asm.Refusal
 		if !errors.As(err, &refusal) || refusal.Symbol != name || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v, want %q", name, err, why)
@@ -159,7 +148,8 @@ func TestFunctionsThatCannotBeOfAnUpdate(t *testing.T) {
 		t.Fatal(err)
 	}
 	seven.Returns = true
-	made, err := b.describeFunction(t.Context(), "x.c", "devm_request_threaded_irq", &image.File{Functions: map[string]*image.Function{"devm_request_threaded_irq": seven}})
+	made, err := b.describeFunction("x.c", "devm_request_threaded_irq", &image.File{Functions: map[string]*image.Function{"devm_request_threaded_irq": seven}},
+		&image.Declared{Own: map[string]image.Prototype{"devm_request_threaded_irq": {Args: 7, Result: pack.Int, Uncounted: "takes more arguments than the six in registers"}}})
 	if err != nil || !made.Uncounted || made.Args != 0 || made.Result != pack.Value || len(b.uncounted) != 1 ||
 		!strings.Contains(b.uncounted[0], "takes more arguments than the six in registers") {
 		t.Errorf("a function of seven arguments: %+v, %v, %q", made, err, b.uncounted)
@@ -170,7 +160,8 @@ func TestFunctionsThatCannotBeOfAnUpdate(t *testing.T) {
 		t.Fatal(err)
 	}
 	ends.Returns = true
-	if _, err := b.describeFunction(t.Context(), "x.c", "get_signal", &image.File{Functions: map[string]*image.Function{"get_signal": ends}}); err != nil ||
+	if _, err := b.describeFunction("x.c", "get_signal", &image.File{Functions: map[string]*image.Function{"get_signal": ends}},
+		&image.Declared{Own: map[string]image.Prototype{"get_signal": {}}}); err != nil ||
 		len(b.notes) != 1 || !strings.Contains(b.notes[0], "inside of get_signal, by do_group_exit, do_exit") {
 		t.Errorf("get_signal: %v, %q", err, b.notes)
 	}
@@ -178,7 +169,7 @@ func TestFunctionsThatCannotBeOfAnUpdate(t *testing.T) {
 		"no_such_function": "or only inlined", "start_kernel": "__init", "do_user_addr_fault": "notrace",
 		"devm_request_threaded_irq": "so no call of it can be seen",
 	} {
-		if _, err := describeUnchanged(im, name); err == nil || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), name) {
+		if _, err := describeUnchanged(im, name, im.Prototype); err == nil || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v, want %q", name, err, why)
 		}
 	}

@@ -24,9 +24,23 @@ func (im *Image) CountFunctions(name string) int {
 	return n
 }
 
-// ReadDeclared returns the prototypes of the functions that an object defines, by name, from
-// its debug information.
-func ReadDeclared(object string) (map[string]Prototype, error) {
+// Declared are the functions that a file's debug information describes, by name.
+type Declared struct {
+	Own    map[string]Prototype // defined in the file; in C these are one of a name
+	Called map[string]Prototype // of other files
+}
+
+// Of returns the type of a function that the file defines or calls.
+func (d *Declared) Of(name string) (Prototype, bool) {
+	if p, ok := d.Own[name]; ok {
+		return p, true
+	}
+	p, ok := d.Called[name]
+	return p, ok
+}
+
+// ReadDeclared reads an object's debug information.
+func ReadDeclared(object string) (*Declared, error) {
 	f, err := elf.Open(object)
 	if err != nil {
 		return nil, err
@@ -36,7 +50,7 @@ func ReadDeclared(object string) (map[string]Prototype, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]Prototype{}
+	out := &Declared{map[string]Prototype{}, map[string]Prototype{}}
 	reader := data.Reader()
 	for {
 		e, err := reader.Next()
@@ -47,13 +61,17 @@ func ReadDeclared(object string) (map[string]Prototype, error) {
 			continue
 		}
 		name, _ := e.Val(dwarf.AttrName).(string)
-		if declared, _ := e.Val(dwarf.AttrDeclaration).(bool); e.Tag == dwarf.TagSubprogram && name != "" && !declared {
-			if out[name], err = readDeclared(data, reader, e, name); err != nil {
-				return nil, fmt.Errorf("%s: the type of %s: %w", object, name, err)
-			}
+		if e.Tag != dwarf.TagSubprogram || name == "" {
+			reader.SkipChildren()
 			continue
 		}
-		reader.SkipChildren()
+		of := out.Own
+		if only, _ := e.Val(dwarf.AttrDeclaration).(bool); only {
+			of = out.Called
+		}
+		if of[name], err = readDeclared(data, reader, e, name); err != nil {
+			return nil, fmt.Errorf("%s: the type of %s: %w", object, name, err)
+		}
 	}
 }
 

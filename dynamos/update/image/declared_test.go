@@ -3,6 +3,7 @@
 package image
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,8 +13,8 @@ import (
 const declaredSource = `
 typedef long ssize_t; typedef _Bool bool; typedef int (*callback)(void *);
 struct two { long a, b; }; struct three { long a, b, c; }; union one { int a; char b; }; enum kind { FIRST };
-long elsewhere(int n);
-void nothing(void) { elsewhere(1); }
+long elsewhere(int n); void *formats(const char *format, ...);
+void nothing(void) { elsewhere(1); formats("x"); }
 ssize_t reads(const struct two *of, char *const to, volatile unsigned long *at, callback f) { return elsewhere(f(to) + of->a + *at); }
 static __attribute__((noinline)) int kept(struct two by, union one u, enum kind k, bool yes) { return by.a + u.a + k + yes; }
 static inline bool within(struct three *t) { return t->a; }
@@ -48,6 +49,12 @@ var declaredWant = map[string]Prototype{
 	"which":   {Text: "enum kind which()", Result: "value"},
 }
 
+// calledWant are the functions of other files.
+var calledWant = map[string]Prototype{
+	"elsewhere": {Text: "long int elsewhere(int)", Args: 1, Result: "long"},
+	"formats":   {Text: "void * formats(const char *, ...)", Args: 1, Result: "pointer", Uncounted: "takes a variable number of arguments"},
+}
+
 // What the compiler tells of a file's functions is what the kernel's types would say of them.
 func TestDeclaredPrototypes(t *testing.T) {
 	dir := t.TempDir()
@@ -64,15 +71,31 @@ func TestDeclaredPrototypes(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, want := range declaredWant {
-			if got := list[name]; got != want {
+			if got := list.Own[name]; got != want {
 				t.Errorf("%s: got %+v, want %+v", option, got, want)
 			}
 		}
-		if len(list) != len(declaredWant) {
-			t.Errorf("%s: %d functions, want %d: %+v", option, len(list), len(declaredWant), list)
+		if option == "-O2" && !maps.Equal(list.Called, calledWant) { // without -O only definitions are described
+			t.Errorf("called: %+v, want %+v", list.Called, calledWant)
+		}
+		if len(list.Own) != len(declaredWant) {
+			t.Errorf("%s: %d functions, want %d: %+v", option, len(list.Own), len(declaredWant), list.Own)
 		}
 	}
 	if _, err := ReadDeclared(text); err == nil {
 		t.Error("a text was read as an object")
+	}
+}
+
+// A function of the file is another one than the one that others declare.
+func TestDeclaredOfFileFirst(t *testing.T) {
+	d := Declared{Own: map[string]Prototype{"f": {Args: 1}}, Called: map[string]Prototype{"f": {Args: 2}, "g": {Args: 3, Uncounted: variable}}}
+	for name, want := range map[string]int{"f": 1, "g": 3} {
+		if p, ok := d.Of(name); !ok || p.Args != want || p.IsVariadic() != (name == "g") {
+			t.Errorf("%s: %+v, %v", name, p, ok)
+		}
+	}
+	if _, ok := d.Of("h"); ok {
+		t.Error("an unknown function is described")
 	}
 }

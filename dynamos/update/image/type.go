@@ -163,7 +163,7 @@ func (t *types) prototype(name string) (Prototype, error) {
 		if err != nil || otherErr != nil {
 			return first, errors.Join(err, otherErr)
 		}
-		if other.Args != first.Args || other.Result != first.Result || other.Uncounted != first.Uncounted {
+		if !other.Alike(first) {
 			return first, fmt.Errorf("the kernel has several functions %s, of different types: %s and %s", name, first.Text, other.Text)
 		}
 	}
@@ -214,9 +214,19 @@ func (t *types) prototypeOf(name string, id uint32) (Prototype, error) {
 	return p, nil
 }
 
+const variable = "takes a variable number of arguments"
+
+// Alike reports whether a wrapper does the same for functions of two types.
+func (p Prototype) Alike(other Prototype) bool {
+	return p.Args == other.Args && p.Result == other.Result && p.Uncounted == other.Uncounted
+}
+
+// IsVariadic reports whether a function takes a variable list of arguments.
+func (p Prototype) IsVariadic() bool { return p.Uncounted == variable }
+
 // addVariable adds a variable list of parameters, and returns its text.
 func (p *Prototype) addVariable() string {
-	p.Uncounted = "takes a variable number of arguments"
+	p.Uncounted = variable
 	return "..."
 }
 

@@ -8,37 +8,48 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"skep/dynamos/update/image"
 )
 
-// Prototypes returns the types of the functions of an unpatched unit, which is compiled once
-// more for this.
-func (w *Work) Prototypes(ctx context.Context, unit string) (map[string]image.Prototype, error) {
-	if list := w.declared[unit]; list != nil {
-		return list, nil
-	}
+// Declare has the compiler describe the functions of unpatched units, unless Assemble did.
+func (w *Work) Declare(ctx context.Context, units ...string) error {
 	alone := *w
-	alone.Units, alone.Dir = []string{unit}, ""
+	alone.Units, alone.Dir = slices.DeleteFunc(slices.Clone(units), func(u string) bool { return w.declared[u] != nil }), ""
+	if len(alone.Units) == 0 {
+		return nil
+	}
 	defer alone.Close()
 	t, err := alone.copy(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := alone.compile(ctx, t, "before", typeFlags, "-o", "prepare"); err != nil {
-		return nil, fmt.Errorf("the unpatched source does not compile: %w", err)
+	return alone.declareIn(ctx, t)
+}
+
+// declareIn compiles all units of an unpatched tree once more, and reads what the compiler
+// tells of their functions.
+func (w *Work) declareIn(ctx context.Context, t *Tree) error {
+	if err := w.compile(ctx, t, "typed", typeFlags, "-o", "prepare"); err != nil {
+		return fmt.Errorf("the unpatched source does not compile: %w", err)
 	}
-	text := filepath.Join(alone.Dir, "before", assemblyName(unit))
-	if _, err := runOutput(ctx, alone.Dir, nil, t.Compiler, "-c", "-o", text+".o", text); err != nil {
-		return nil, err
+	for _, u := range w.Units {
+		text := filepath.Join(w.Dir, "typed", assemblyName(u))
+		if _, err := runOutput(ctx, w.Dir, nil, t.Compiler, "-c", "-o", text+".o", text); err != nil {
+			return err
+		}
+		list, err := image.ReadDeclared(text + ".o")
+		if err != nil {
+			return fmt.Errorf("%s: its types: %w", u, err)
+		}
+		w.declared[u] = list
 	}
-	list, err := image.ReadDeclared(text + ".o")
-	if err != nil {
-		return nil, fmt.Errorf("%s: its types: %w", unit, err)
-	}
-	if w.declared == nil {
-		w.declared = map[string]map[string]image.Prototype{}
-	}
-	w.declared[unit] = list
-	return list, nil
+	return nil
+}
+
+// Declared returns the functions that an unpatched unit defines and calls.
+func (w *Work) Declared(ctx context.Context, unit string) (*image.Declared, error) {
+	err := w.Declare(ctx, unit)
+	return w.declared[unit], err
 }

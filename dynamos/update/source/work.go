@@ -48,9 +48,9 @@ type Work struct {
 
 	tree     *Tree
 	parts    []part
-	old, new map[string]string // text of the files
-	moved    []Layout          // what Layouts has found
-	declared map[string]map[string]image.Prototype
+	old, new map[string]string          // text of the files
+	moved    []Layout                   // what Layouts has found
+	declared map[string]*image.Declared // by unit
 }
 
 // Patch analyses a patch and checks that it applies. Nothing is compiled yet. A
@@ -67,7 +67,7 @@ func (t *Tree) Patch(ctx context.Context, text []byte) (*Work, error) {
 	if err := t.tryPatch(ctx, code); err != nil {
 		return nil, err
 	}
-	w := &Work{Skips: skips, tree: t, parts: code, old: map[string]string{}, new: map[string]string{}}
+	w := &Work{Skips: skips, tree: t, parts: code, old: map[string]string{}, new: map[string]string{}, declared: map[string]*image.Declared{}}
 	for _, p := range code {
 		w.Files = append(w.Files, p.path)
 		if err := w.read(ctx, p); err != nil {
@@ -242,6 +242,11 @@ func (w *Work) Assemble(ctx context.Context, says io.Writer) ([]Unit, error) {
 	}
 	if err := w.compileRound(ctx, copied, "before", says, "prepare"); err != nil {
 		return nil, fmt.Errorf("the unpatched source does not compile: %w", err)
+	}
+	if len(w.Units) <= Quick { // of more, few change
+		if err := w.declareIn(ctx, copied); err != nil {
+			return nil, err
+		}
 	}
 	if err := w.applyPatch(ctx, copied.Dir); err != nil {
 		return nil, err
