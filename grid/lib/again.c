@@ -268,17 +268,22 @@ static int is_wanted(struct grid_client *c, int away)
 static int find_hub(struct grid_client *c)
 {
 	struct timespec pause = {0, AGAIN_EVERY};
-	u64 until = grid_clock() + AGAIN_FOR;
+	struct grid_patience p = {AGAIN_FOR};
+	u64 began;
 	u32 theirs;
 	int err;
 
 	for (;;) {
 		if (!is_wanted(c, 1))
 			return -EPIPE;
-		err = grid_stream_reopen(&c->stream, c->path, until, &theirs);
-		if (!err || err == -EPROTO || grid_clock() > until)
+		began = grid_clock();
+		err = grid_stream_reopen(&c->stream, c->path,
+					 grid_patience_until(&p), &theirs);
+		if (!err || err == -EPROTO)
 			return err;
 		nanosleep(&pause, NULL);
+		if (!grid_patience_spend(&p, grid_clock() - began))
+			return err;
 	}
 }
 

@@ -37,6 +37,19 @@ static u64 time_left(u64 until)
 	return until > now ? until - now : 0;
 }
 
+u64 grid_patience_until(const struct grid_patience *p)
+{
+	return grid_clock() + (p->left < GRID_TRY ? p->left : GRID_TRY);
+}
+
+int grid_patience_spend(struct grid_patience *p, u64 span)
+{
+	if (span > GRID_TRY)
+		span = GRID_TRY;
+	p->left -= span < p->left ? span : p->left;
+	return p->left > 0;
+}
+
 /* connect waits while the queue of a hub that does not accept is full;
  * unix(7), socket(7). */
 static int connect_until(int fd, const struct sockaddr_un *to, u64 until)

@@ -45,6 +45,21 @@ struct grid_stream {
 
 /* Nanoseconds of CLOCK_MONOTONIC; clock_gettime(2). */
 u64 grid_clock(void);
+
+/* How long a program that was not stopped still looks for a hub. Each try
+ * counts for GRID_TRY at most: else one that was stopped for longer than it
+ * looks, with Ctrl-Z or because its machine slept, would give up at once. */
+#define GRID_TRY 10000000000ull /* ns */
+
+struct grid_patience {
+	u64 left; /* ns */
+};
+
+/* Until when (of grid_clock) the next try may wait. */
+u64 grid_patience_until(const struct grid_patience *p);
+
+/* Counts a try that took so long. Returns 0 if that was the last one. */
+int grid_patience_spend(struct grid_patience *p, u64 span);
 /*
  * Connects and exchanges HELLO. 0, or a negative errno: -EPROTO with the hub's
  * revision in *theirs (0 if it sent no HELLO), -ETIMEDOUT if it did not answer

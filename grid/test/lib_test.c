@@ -621,6 +621,24 @@ static void test_hub_killed_at_first(void)
 	hub_stop(&hub);
 }
 
+/* One that was stopped for an hour has looked for a hub for 10 s. */
+static void test_stopped_program(void)
+{
+	struct grid_patience p = {25000000000ull};
+	u64 now = grid_clock(), until = grid_patience_until(&p);
+
+	tap_ok(until >= now + GRID_TRY && until <= grid_clock() + GRID_TRY,
+	       "a try waits for ten seconds");
+	tap_ok(grid_patience_spend(&p, 3600000000000ull) &&
+		       p.left == 15000000000ull,
+	       "an hour in which a program was stopped counts as one try");
+	tap_ok(grid_patience_spend(&p, 14000000000ull) &&
+		       grid_patience_until(&p) <= grid_clock() + p.left,
+	       "the last try waits for what is left");
+	tap_ok(!grid_patience_spend(&p, 5000000000ull) && !p.left,
+	       "then no other follows");
+}
+
 static void test_silent_hub(void)
 {
 	static struct grid_stream s;
@@ -655,6 +673,7 @@ int main(void)
 	test_deaf_hub();
 	test_hub_killed_at_first();
 	test_silent_hub();
+	test_stopped_program();
 	test_without_hub();
 	test_good();
 	test_window();
