@@ -146,16 +146,20 @@ const openWithin = time.Minute
 // openRun opens the run at the hub. One that a hub opened before it was killed is dropped by
 // the next hub, because nobody claims it.
 func (r *run) openRun(ctx context.Context, c *hub.Client, v hub.RunRequest) (socket string, events *hub.Stream, err error) {
-	for late := time.Now().Add(openWithin); ; {
+	for left := hub.Patience(openWithin); ; {
+		began := time.Now()
 		socket, events, err = c.Run(context.WithoutCancel(ctx), v)
 		gone := errors.Is(err, hub.ErrNoHub) || errors.Is(err, hub.ErrHubEnded) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
-		if !r.held || !gone || time.Now().After(late) {
+		if !r.held || !gone {
 			return socket, events, err
 		}
 		select {
 		case <-ctx.Done():
 			return "", nil, cli.Exit(exitStopped)
 		case <-time.After(hubPoll):
+		}
+		if !left.Spend(began) {
+			return socket, events, err
 		}
 	}
 }

@@ -31,6 +31,7 @@ type up struct {
 	verbose   bool
 	allow     allowances
 	labels    labels
+	keepRuns  time.Duration
 	quotas    hub.Quotas
 	signals   <-chan os.Signal // they ask for a restart
 }
@@ -51,6 +52,7 @@ func (u *up) options(f *cli.Flags) {
 	size(f, &u.quotas.Hub, "quota-hub", "store at most `SIZE` of arguments, results and Initialize data (9/10 of what is free)")
 	size(f, &u.quotas.Session, "quota-session", "store at most `SIZE` of these for one master (the same)")
 	size(f, &u.quotas.Node, "quota-node", "store at most `SIZE` of results from one node (3/4 of the total)")
+	f.DurationVar(&u.keepRuns, "keep-runs", 0, "if this hub is killed and started again, keep its runs for `TIME` until they reconnect (2m)")
 	f.BoolVar(&u.verbose, "verbose", false, "print more log messages")
 }
 
@@ -80,7 +82,7 @@ func (u *up) run(ctx context.Context, f *cli.Flags, words []string) error {
 	}
 	u.signals = restartSignals() // from here on, lest one ends the hub while it starts
 	h, err := hub.Open(hub.Config{State: hubState(dir), Listen: u.listen, Advertise: u.advertise,
-		Version: version, Quotas: u.quotas, Keep: true, Log: newLogger(u.verbose)})
+		Version: version, Quotas: u.quotas, Keep: true, Hold: u.keepRuns, Log: newLogger(u.verbose)})
 	if err != nil {
 		return err
 	}
@@ -207,6 +209,9 @@ func (u *up) check(f *cli.Flags) error {
 	}
 	if err := checkToken(f, u.uses, u.expires); err != nil {
 		return err
+	}
+	if f.Given("keep-runs") && u.keepRuns <= 0 {
+		return f.Usagef("--keep-runs wants a time such as 5m, not %v", u.keepRuns)
 	}
 	return u.checkAddresses(f)
 }

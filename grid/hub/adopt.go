@@ -3,6 +3,7 @@
 package hub
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -15,8 +16,13 @@ import (
 
 // Leases that an earlier hub granted, and calls that were sent to it: docs/design/reattach.md.
 
-// returnTime is how long a hub waits after its start for the masters and nodes that it knew.
+// returnTime is how long a hub waits after its start for the nodes that it knew: then it has calls
+// that no node brought run again.
 const returnTime = 5 * time.Second
+
+// holdTime is how long it keeps runs and sessions, which would be lost for good. It is longer than
+// masters look for a hub, and is Config.Hold.
+const holdTime = 2 * time.Minute
 
 // A carryKey is the same for one call in each life of the hub.
 type carryKey struct {
@@ -34,6 +40,7 @@ type carried struct {
 // returning is what a hub that was started again still waits for. Hub.mu guards it.
 type returning struct {
 	open    bool
+	late    bool            // calls that may run again wait for no node any more
 	keys    map[string]bool // sessions that did not come back yet
 	leases  map[carryKey]carried
 	calls   map[sched.CallID]bool // numbers of leases; a node may claim any
@@ -68,8 +75,8 @@ func (h *Hub) offerCarried(n *node, list []proto.Carried) {
 			c := h.back.waiting[k]
 			delete(h.back.waiting, k)
 			h.adopt(c, l)
-		case h.back.leases[k].node != nil || h.isAdopted(k):
-			h.dropCarried(l) // a copy of a call
+		case h.back.leases[k].node != nil || h.isTaken(k):
+			h.dropCarried(l) // a copy of a call, or it comes too late
 		default:
 			h.back.leases[k] = l
 			h.back.calls[l.call], h.back.fences[l.fence] = true, true
@@ -94,17 +101,10 @@ func (h *Hub) forgetCarried(k carryKey) {
 	delete(h.back.fences, l.fence)
 }
 
-func (h *Hub) isAdopted(k carryKey) bool {
+// isTaken reports whether a call that was sent again waits for no node: one runs it, or will.
+func (h *Hub) isTaken(k carryKey) bool {
 	m := h.masters[h.byKey[k.session]]
-	if m == nil || m.calls[k.client] == nil {
-		return false
-	}
-	for f := range m.calls[k.client].leases {
-		if h.adopted[f] != nil {
-			return true
-		}
-	}
-	return false
+	return m != nil && m.calls[k.client] != nil && m.calls[k.client].state != callArriving
 }
 
 func (h *Hub) dropCarried(l carried) {
@@ -126,6 +126,9 @@ func (h *Hub) claimCarried(c *call) bool {
 	k := carryKey{c.caller.key, c.client}
 	l, ok := h.back.leases[k]
 	if !ok {
+		if h.back.late && !c.called {
+			return false
+		}
 		h.back.waiting[k] = c
 		return true
 	}
@@ -282,6 +285,45 @@ func (h *Hub) forgetAdopted(c *call) {
 	delete(h.back.waiting, carryKey{c.caller.key, c.client})
 }
 
+// awaitReturn waits for what a killed hub had.
+func (h *Hub) awaitReturn() {
+	if h.pass(min(h.cfg.returnIn, h.cfg.Hold)) {
+		h.queueWaiting()
+	}
+	if h.pass(h.cfg.Hold - h.cfg.returnIn) {
+		h.endReturn()
+	}
+}
+
+// pass waits until so much time has passed while this process ran. It returns false if the hub
+// closes.
+func (h *Hub) pass(d time.Duration) bool {
+	for left := Patience(d); left > 0; {
+		began := time.Now()
+		select {
+		case <-h.stop:
+			return false
+		case <-time.After(time.Duration(min(left, Patience(time.Second)))):
+		}
+		left.Spend(began)
+	}
+	return true
+}
+
+// queueWaiting has the calls run again that no node has brought. One that has called its master
+// could only fail, so it waits for its node as long as runs are kept.
+func (h *Hub) queueWaiting() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.back.late = true
+	for k, c := range h.back.waiting {
+		if !c.called {
+			delete(h.back.waiting, k)
+			h.handleEvent(h.queuedEvent(c))
+		}
+	}
+}
+
 // endReturn ends the time in which masters and nodes may come back to what they had.
 func (h *Hub) endReturn() {
 	h.mu.Lock()
@@ -329,9 +371,15 @@ func (h *Hub) endReturn() {
 		})
 	}
 	for _, r := range ended {
-		h.log.Info("a run did not reconnect", "run", r.name)
-		r.close()
+		why := h.lateError("its 'skep run'")
+		h.log.Info("a run ended", "run", r.name, "why", why)
+		r.close(why)
 	}
+}
+
+// lateError is why something that did not come back to this hub is over.
+func (h *Hub) lateError(what string) error {
+	return fmt.Errorf("%s did not reconnect within %v after the hub was started again: 'skep up --keep-runs' sets that time", what, h.cfg.Hold)
 }
 
 // openRecords opens the runs that a killed hub had, if this one stores runs.
@@ -346,7 +394,10 @@ func (h *Hub) openRecords() error {
 	}
 	h.records = runRecords{dir}
 	h.restoreRuns()
-	time.AfterFunc(h.cfg.returnIn, h.endReturn)
+	if h.back.open {
+		h.served.Add(1)
+		go func() { defer h.served.Done(); h.awaitReturn() }()
+	}
 	return nil
 }
 

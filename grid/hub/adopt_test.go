@@ -401,3 +401,110 @@ func TestBeatLooksAtItsOwnNode(t *testing.T) {
 		t.Errorf("%v, %v, %v", one.adopted, other.adopted, h.adopted)
 	}
 }
+
+// waitLate waits until the hub waits for no node any more.
+func (w *world) waitLate() {
+	w.t.Helper()
+	waitUntil(w.t, "the end of the first limit", func() bool { w.hub.mu.Lock(); defer w.hub.mu.Unlock(); return w.hub.back.late })
+}
+
+// A command line and a master that a busy machine did not run, or that were stopped, come back
+// after the hub has ceased to wait for nodes: their run is there, and the call goes on.
+func TestLateRunComesBack(t *testing.T) {
+	w, m, a := newTrio(t, keepRuns, 2)
+	m.call(7, nil)
+	l := a.nextLease()
+	w.crash(func(c *Config) { c.returnIn = 1 })
+	w.waitLate()
+	a.returnAgent(1, carriedLease(l))
+	if _, err := w.cli.RunAgain(t.Context(), m.events); err != nil {
+		t.Fatal(err)
+	}
+	r := w.returnMaster(m)
+	r.call(7, nil)
+	if v := receiveFrom(t, "a resume", a.resumes); v.Fence != l.Fence {
+		t.Errorf("lease %d is resumed, not %d", v.Fence, l.Fence)
+	}
+	a.sendDone(l, []byte("result"))
+	if got := r.readData(7); got != "result" {
+		t.Errorf("%q", got)
+	}
+	r.call(8, nil) // no node has it, and the hub waits for none
+	if next := a.nextLease(); next.Client != 8 {
+		t.Errorf("%+v", next.Lease)
+	}
+}
+
+// A node that comes back later than calls wait for nodes has a lease that is another's by now. A
+// call that has called its master waits for its node until runs are given up.
+func TestLateNodeComesBack(t *testing.T) {
+	w, m, a := newTrio(t, keepRuns, 2)
+	m.call(7, nil)
+	l := a.nextLease()
+	w.crash(func(c *Config) { c.returnIn = time.Hour })
+	r := w.returnMaster(m)
+	r.call(7, nil)
+	waitUntil(t, "a call that waits", func() bool { w.hub.mu.Lock(); defer w.hub.mu.Unlock(); return len(w.hub.back.waiting) == 1 })
+	w.hub.queueWaiting()
+	a.returnAgent(2, carriedLease(l))
+	if v := receiveFrom(t, "the end of the late lease", a.cancels); v.Fence != l.Fence {
+		t.Errorf("%+v was cancelled", v)
+	}
+	if next := a.nextLease(); next.Client != 7 || next.Fence <= l.Fence {
+		t.Errorf("%+v", next.Lease)
+	}
+}
+
+// A master whose command line does not come back, and one that comes back itself when its session
+// is given up, hear which limit that was.
+func TestLimitOfRunsIsNamed(t *testing.T) {
+	for _, who := range []string{"the run", "the master"} {
+		w, m, _ := newTrio(t, keepRuns, 1)
+		w.crash(func(c *Config) { c.Hold = time.Hour })
+		w.hub.cfg.Hold = 7 * time.Minute
+		var r *rawMaster
+		if who == "the run" {
+			r = w.returnMaster(m)
+		} else if _, err := w.cli.RunAgain(t.Context(), m.events); err != nil {
+			t.Fatal(err)
+		}
+		w.hub.endReturn()
+		if r == nil {
+			r = w.returnMaster(m)
+		}
+		if text := r.readError(0); !strings.Contains(text, "did not reconnect within 7m0s after the hub was started again: 'skep up --keep-runs'") {
+			t.Errorf("%s: %s", who, text)
+		}
+	}
+}
+
+// Runs of a killed hub are kept for as long as its configuration says.
+func TestRunsAreHeld(t *testing.T) {
+	w, m, _ := newTrio(t, keepRuns, 1)
+	w.crash(func(c *Config) { c.Hold = time.Millisecond })
+	waitUntil(t, "the end of the run", func() bool { w.hub.mu.Lock(); defer w.hub.mu.Unlock(); return len(w.hub.runs) == 0 })
+	if _, err := w.cli.RunAgain(t.Context(), m.events); err == nil {
+		t.Error("a run that was given up came back")
+	}
+}
+
+// Time in which a program was stopped is not time in which it looked for a hub.
+func TestPatience(t *testing.T) {
+	p := Patience(time.Minute)
+	if now := time.Now(); !p.Spend(now.Add(-time.Hour)) || p != Patience(45*time.Second) || !p.Spend(now.Add(-time.Hour)) || !p.Spend(now.Add(-time.Hour)) {
+		t.Errorf("an hour counts as more: %v are left", time.Duration(p))
+	}
+	if p.Spend(time.Now().Add(-time.Hour)) {
+		t.Errorf("it does not end: %v are left", time.Duration(p))
+	}
+}
+
+// The master of a command line that is gone hears that.
+func TestMasterHearsThatItsRunIsGone(t *testing.T) {
+	w := newWorld(t, nil)
+	m := w.startBoundMaster()
+	m.events.Close()
+	if e := m.readFailure(0); !strings.Contains(e.Text, "its 'skep run' is gone") {
+		t.Errorf("%q", e.Text)
+	}
+}

@@ -325,11 +325,23 @@ func (c *Client) Run(ctx context.Context, v RunRequest) (socket string, s *Strea
 	return e.Socket, s, nil
 }
 
+// A Patience is how long a program still looks for a hub. A try counts for tryMost at most: else a
+// program that was stopped, or whose machine slept, would give up at once.
+type Patience time.Duration
+
+const tryMost = 15 * time.Second // as one over TLS may take, farDialIn
+
+// Spend counts a try that began then. It returns false if that was the last one.
+func (p *Patience) Spend(began time.Time) bool {
+	*p -= Patience(min(time.Since(began), tryMost))
+	return *p > 0
+}
+
 // RunAgain continues the stream of a run whose hub was killed, once another hub of its
-// state directory has the run. It waits at most a minute for that.
+// state directory has the run. It looks for that one for a minute.
 func (c *Client) RunAgain(ctx context.Context, s *Stream) (*Stream, error) {
-	late := time.Now().Add(restartWait)
-	for {
+	for left := Patience(restartWait); ; {
+		began := time.Now()
 		next, err := c.open(ctx, http.MethodPost, "/v1/runs/"+url.PathEscape(s.key)+"/again", nil)
 		if err == nil {
 			next.key, next.end, next.far = s.key, s.end, s.far
@@ -338,13 +350,16 @@ func (c *Client) RunAgain(ctx context.Context, s *Stream) (*Stream, error) {
 		if err == nil {
 			return next, nil
 		}
-		if p := (*proto.Problem)(nil); errors.As(err, &p) || ctx.Err() != nil || time.Now().After(late) {
+		if p := (*proto.Problem)(nil); errors.As(err, &p) || ctx.Err() != nil {
 			return nil, err
 		}
 		select {
 		case <-time.After(restartPoll):
 		case <-ctx.Done():
 			return nil, ctx.Err()
+		}
+		if !left.Spend(began) {
+			return nil, err
 		}
 	}
 }

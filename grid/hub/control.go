@@ -200,7 +200,7 @@ func (h *Hub) serveAgain(w http.ResponseWriter, r *http.Request, by viewer) {
 }
 
 func (h *Hub) streamRun(w http.ResponseWriter, r *http.Request, run *run) {
-	defer run.close()
+	defer run.close(errRunGone)
 	h.streamEvents(w, r, run, &Event{Time: h.cfg.Now(), Type: "session", State: "open",
 		Name: run.name, Text: run.key, Socket: run.socket})
 }
@@ -221,16 +221,18 @@ const eventsIn = 20 * time.Millisecond
 // goes away or the run is over.
 func (h *Hub) streamEvents(w http.ResponseWriter, r *http.Request, of *run, first *Event) {
 	ctl := http.NewResponseController(w)
-	key, over := "", context.Background()
+	key, over, stall := "", context.Background(), h.cfg.stall
 	if of != nil {
-		key, over = of.key, of.over
+		key, over, stall = of.key, of.over, of.stall()
 	}
 	watch, stop := h.watchEvents(key)
 	defer stop()
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	out := json.NewEncoder(w)
 	send := func(e Event) bool {
-		ctl.SetWriteDeadline(time.Now().Add(stallIn))
+		if stall > 0 {
+			ctl.SetWriteDeadline(time.Now().Add(stall))
+		}
 		return out.Encode(e) == nil
 	}
 	if first != nil {

@@ -384,3 +384,37 @@ func TestEventsAreSentTogether(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// A command line on the hub's machine that reads nothing, because it or its terminal was stopped,
+// keeps its run. Who watches all events and reads nothing is dropped.
+func TestRunThatDoesNotRead(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.stall = 10 * time.Millisecond })
+	m := w.startBoundMaster()
+	write := func(text string) {
+		w.hub.mu.Lock()
+		defer w.hub.mu.Unlock()
+		w.hub.emit(Event{Type: "session", Text: m.events.key, Name: text})
+	}
+	for range 2 { // after the second, the run's stream has been stuck for that long too
+		all, err := w.cli.Events(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer all.Close()
+		waitUntil(t, "a watcher that is dropped", func() bool {
+			for range 100 {
+				write(strings.Repeat("x", 1000))
+			}
+			w.hub.mu.Lock()
+			defer w.hub.mu.Unlock()
+			return len(w.hub.watchers[""]) == 0
+		})
+	}
+	go func() {
+		for w.t.Context().Err() == nil { // its queue may be full
+			write("last")
+			<-time.After(time.Millisecond)
+		}
+	}()
+	nextEvent(t, m.events, "the last", func(e Event) bool { return e.Name == "last" })
+}

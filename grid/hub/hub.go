@@ -56,6 +56,7 @@ type Config struct {
 	// Keep stores runs and sessions, so that masters go on with a hub that is started
 	// after this one was killed.
 	Keep  bool
+	Hold  time.Duration // for so long runs of a hub that was killed are kept (2 min)
 	Sched sched.Config
 	// Now is the time, with a monotonic reading as that of time.Now: leases, silences and deadlines
 	// do not follow a step of the machine's clock.
@@ -65,7 +66,7 @@ type Config struct {
 	unauthenticated, unread, transfers int // limits that tests change
 	bodyIn, hostIn, execIn, release    time.Duration
 	execDrain, execPoll                time.Duration
-	returnIn                           time.Duration
+	returnIn, stall                    time.Duration
 }
 
 // Files of the state directory.
@@ -160,7 +161,7 @@ func (c *Config) setDefaults() error {
 	for _, l := range []struct {
 		limit *time.Duration
 		most  time.Duration
-	}{{&c.bodyIn, handshakeIn}, {&c.hostIn, joinTime}, {&c.execIn, execJoinIn}, {&c.execDrain, execDrain}, {&c.execPoll, execPoll}, {&c.release, releaseMax}, {&c.returnIn, returnTime}} {
+	}{{&c.bodyIn, handshakeIn}, {&c.hostIn, joinTime}, {&c.execIn, execJoinIn}, {&c.execDrain, execDrain}, {&c.execPoll, execPoll}, {&c.release, releaseMax}, {&c.returnIn, returnTime}, {&c.Hold, holdTime}, {&c.stall, stallIn}} {
 		if *l.limit == 0 {
 			*l.limit = l.most
 		}
@@ -468,7 +469,7 @@ func (h *Hub) close(onlyIdle bool) bool {
 	h.greeting.close()
 	h.unknown.close()
 	for _, r := range runs {
-		r.close()
+		r.close(nil)
 	}
 	for _, l := range []net.Listener{h.port, h.control} {
 		if l != nil {

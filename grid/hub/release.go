@@ -91,7 +91,7 @@ func (h *Hub) endRun(key string, by viewer) error {
 	if r == nil || !by.sees(r.user) {
 		return errNoRun
 	}
-	r.cancel()
+	r.cancel(nil)
 	r.listen.Close()
 	h.closeEnded(r)
 	time.AfterFunc(h.cfg.release, func() { h.giveUpReleases(r) })

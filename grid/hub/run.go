@@ -35,7 +35,7 @@ type run struct {
 	socket   string
 	listen   net.Listener
 	ctx      context.Context
-	cancel   context.CancelFunc
+	cancel   context.CancelCauseFunc // masters hear the cause, if there is one
 	keep     *keeper
 	masters  map[session.ID]*master // Hub.mu
 	claimed  bool                   // Hub.mu; its command line is here
@@ -137,7 +137,7 @@ func (h *Hub) openRunAs(v runRecord, claimed bool) (*run, error) {
 			return nil, err
 		}
 	}
-	r.ctx, r.cancel = context.WithCancel(context.Background())
+	r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	r.over, r.endEvents = context.WithCancel(context.Background())
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -146,7 +146,7 @@ func (h *Hub) openRunAs(v runRecord, claimed bool) (*run, error) {
 		err = errStops
 	}
 	if err != nil {
-		r.cancel()
+		r.cancel(nil)
 		r.listen.Close()
 		r.keep.remove()
 		return nil, err
@@ -211,9 +211,22 @@ func (r *run) serve(c net.Conn) {
 		conn.Close()
 		return
 	}
-	stop = context.AfterFunc(r.ctx, func() { conn.Close() }) // says BYE: it need not come back
+	stop = context.AfterFunc(r.ctx, func() { r.dismiss(conn) })
 	defer stop()
 	m.serve(m.restoreModules(record))
+}
+
+// errRunGone ends the masters of a run that nobody reads any more.
+var errRunGone = errors.New("the run ended, because its 'skep run' is gone")
+
+// dismiss ends the session of a master whose run is over: it need not come back.
+func (r *run) dismiss(conn *session.Conn) {
+	t := time.AfterFunc(farewell, func() { conn.Abort(nil) }) // it may not read
+	defer t.Stop()
+	if why := context.Cause(r.ctx); why != context.Canceled {
+		conn.SendError(0, uapi.Errorf(uapi.EInternal, "%v", why))
+	}
+	conn.Close()
 }
 
 func (r *run) resume(conn *session.Conn) {
@@ -230,8 +243,6 @@ func (r *run) resume(conn *session.Conn) {
 	}
 }
 
-var errSessionOver = errors.New("the session is over: its master was away for too long, or it was ended meanwhile")
-
 // recordSession stores a session before its master hears that it has one, or finds that of
 // a master that comes back to a hub that was started again.
 func (r *run) recordSession(id session.ID, again bool) (sessionRecord, error) {
@@ -241,7 +252,7 @@ func (r *run) recordSession(id session.ID, again bool) (sessionRecord, error) {
 	}
 	s, ok := r.keep.session(id)
 	if !ok || r.find(id) != nil {
-		return s, errSessionOver
+		return s, fmt.Errorf("the session is over: it was ended meanwhile, or %w", r.hub.lateError("its master"))
 	}
 	return s, nil
 }
@@ -255,8 +266,18 @@ func (r *run) find(id session.ID) *session.Conn {
 	return nil
 }
 
-func (r *run) close() {
-	r.cancel()
+// stall is how long its command line may read no event before the run ends; 0: for ever. One on this
+// machine may be stopped, or its terminal; the kernel says when it is gone.
+func (r *run) stall() time.Duration {
+	if r.user == "" {
+		return 0
+	}
+	return r.hub.cfg.Hold
+}
+
+// close ends a run. Its masters hear why, unless that is nil.
+func (r *run) close(why error) {
+	r.cancel(why)
 	r.listen.Close()
 	r.keep.remove()
 	r.hub.mu.Lock()

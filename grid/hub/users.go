@@ -193,7 +193,7 @@ func (h *Hub) RemoveUser(name string) error {
 	}
 	h.mu.Unlock()
 	for _, r := range runs {
-		r.close()
+		r.close(fmt.Errorf("the account %s was removed", name))
 	}
 	return err
 }
