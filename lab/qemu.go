@@ -133,11 +133,16 @@ func (m *Machine) numaArguments() (args []string) {
 // commandLine returns the kernel's command line. A fixed text address (nokaslr) lets a
 // counter use System.map's addresses unchanged, and makes two runs comparable. On a loaded
 // computer the emulator may lose ticks, so checks of clock sources are off and watchdogs
-// wait longer. Self-tests of ciphers are off to shorten the boot.
+// wait longer. Self-tests of ciphers are off to shorten the boot. The emulator translates
+// code once for each address at which it runs, so programs have fixed addresses there:
+// starting one costs a third.
 func (m *Machine) commandLine(h hardware) string {
 	words := []string{
 		"console=ttyS0", "loglevel=5", "panic=-1", "nokaslr", "tsc=reliable", "no_timer_check",
 		"cryptomgr.notests", "nmi_watchdog=0", fmt.Sprintf("rcupdate.rcu_cpu_stall_timeout=%d", min(300, int(60*h.scale))),
+	}
+	if h.accel == "tcg" {
+		words = append(words, "norandmaps")
 	}
 	if strings.HasSuffix(m.Kernel, debugSuffix) {
 		// Finding a device's interrupt by ACPI takes half a minute and fails; our

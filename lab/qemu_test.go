@@ -163,6 +163,13 @@ func TestCommandLine(t *testing.T) {
 	if !strings.HasSuffix(line, " debug  x=1") {
 		t.Errorf("%q does not end with what was appended", line)
 	}
+	// Only the emulator pays for programs at random addresses.
+	for _, accel := range []string{"tcg", "kvm"} {
+		line := m.commandLine(hardware{accel: accel, scale: 1})
+		if got := strings.Contains(line, " norandmaps "); got != (accel == "tcg") {
+			t.Errorf("%s: %q", accel, line)
+		}
+	}
 	// An oops must be reported, and not end the guest before the next one.
 	if strings.Contains(line, "oops=panic") {
 		t.Errorf("%q ends a guest at its first oops", line)
