@@ -46,7 +46,7 @@ func main() {
 	flag.StringVar(&o.memory, "busybox", "/bin/busybox", "`program` whose memory is compared")
 	flag.StringVar(&o.dynamic, "dynamic", "/usr/bin/python3", "dynamic `program` whose libraries are searched")
 	flag.StringVar(&o.build, "build", "build", "the build folder")
-	flag.IntVar(&o.oneIn, "one-in", 1, "search one of this `many` programs of a folder, in the order of their names, if it has more than ten times as many")
+	flag.IntVar(&o.oneIn, "one-in", 1, "search one of this `many` programs of a folder, in the order of their names, if it has more than four times as many")
 	flag.Parse()
 	if o.prefix != "" {
 		o.prefix, _ = filepath.Abs(o.prefix)
@@ -149,7 +149,7 @@ func reportGroup(o options, report *tap.Report, folder string, group []verdict) 
 	report.Ok("no leak in the programs of "+strings.TrimPrefix(folder, o.build+"/"), errors.Join(errs...))
 }
 
-// thinOut sorts the programs by folder and name, and of a folder with more than ten times n
+// thinOut sorts the programs by folder and name, and of a folder with more than four times n
 // leaves one in n: the programs of such a folder share most of their text, a C library.
 func thinOut(programs []string, n int) (left []string) {
 	slices.SortFunc(programs, func(a, b string) int {
@@ -162,7 +162,7 @@ func thinOut(programs []string, n int) (left []string) {
 			end = len(programs)
 		}
 		for i, p := range programs[:end] {
-			if end <= 10*n || i%n == 0 {
+			if end <= 4*n || i%n == 0 {
 				left = append(left, p)
 			}
 		}
