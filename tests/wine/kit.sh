@@ -57,8 +57,13 @@ grep -iwF -e "$(hostname)" -e "$tmp" -e 127.0.0.1 result.json >"$tmp/told"
 result $? "the report names no host, folder or address"
 
 echo 3 >expected/hello-musl.code
-within 600 wine cmd /c kit.cmd >"$tmp/why" 2>&1
-[ $? -eq 1 ] && grep -q '^not ok .* - hello-musl ' result.txt
+grep '^#\|^hello-musl ' kit.tbl >"$tmp/one" && cp "$tmp/one" kit.tbl
+within 600 wine skep.exe kit . >"$tmp/why" 2>&1
+[ $? -eq 1 ] && grep -q '^not ok .* - hello-musl ' "$tmp/why"
 result $? "a wrong exit code is a failure"
+mv skep.exe gone.exe
+within 600 wine cmd /c kit.cmd >"$tmp/why" 2>&1
+[ $? -eq 4 ] && grep -q '^FAILED: programs' result.txt && grep -q '^== end, 4 parts failed' result.txt
+result $? "parts that fail are counted"
 echo "1..$n"
 exit "$failed"
