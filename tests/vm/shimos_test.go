@@ -89,7 +89,7 @@ const scatteredMin = 400
 
 // Memory of which every other block is in use is lent as well, and a program fills it.
 func TestShimosScattered(t *testing.T) {
-	vmtest.EachLong(t, "6.12", func(t *testing.T, kernel string) {
+	vmtest.EachLong(t, vmtest.Full, func(t *testing.T, kernel string) {
 		machine := lab.Machine{Name: "scattered-" + kernel, Kernel: kernel, CPUs: 4, Memory: 2048, Modules: []string{"shimos"}}
 		vm := vmtest.Boot(t, machine, vmtest.Limit(4*time.Minute))
 		build := filepath.Dir(skepOf(t))

@@ -35,6 +35,9 @@ const BothVar = "SKEP_VM_BOTH"
 // form on one kernel. On the other it runs a short one: what depends on the kernel's version.
 func IsLong(kernel, on string) bool { return kernel == on || os.Getenv(BothVar) != "" }
 
+// Full in place of a kernel says that a test has a long form only: `make test` leaves it out.
+const Full = ""
+
 // Each runs f as a subtest for every kernel that VM tests run on.
 func Each(t *testing.T, f func(t *testing.T, kernel string)) {
 	t.Helper()
