@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -49,7 +50,8 @@ func (g *Guest) startVM(ctx context.Context) (*vm, error) {
 		return nil, err
 	}
 	g.accel = accel
-	h := hardware{accel: accel, image: image, mapping: mapOwners(filepath.Join(g.Dir(), outDir)), scale: load.Scale()}
+	h := hardware{accel: accel, image: image, mapping: mapOwners(filepath.Join(g.Dir(), outDir)), scale: load.Scale(),
+		processors: runtime.NumCPU()}
 	log, err := os.OpenFile(filepath.Join(g.Dir(), emulator), os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		return nil, err

@@ -68,7 +68,14 @@ type hardware struct {
 	image   string // the kernel
 	mapping string // security model of /out: mapped-xattr or mapped-file
 	scale   float64
+	// processors is how many this computer has.
+	processors int
 }
+
+// processorsMin is how many processors a computer must have for the emulator to run a machine's
+// CPUs in parallel. On fewer, its threads mostly wait for one another: machines with four CPUs took
+// a quarter to a third more processor time on two, and no less time.
+const processorsMin = 4
 
 // qemuArgs returns QEMU's command line. The 9p root has the security model "none": it is
 // read-only, and QEMU has only the rights of the user who started it. For /out the model
@@ -76,19 +83,22 @@ type hardware struct {
 // user owns. So a guest can create neither a setuid program nor a device there.
 func (m *Machine) qemuArgs(h hardware) ([]string, error) {
 	in := func(name string) string { return filepath.Join(m.dir(), name) }
-	accel := h.accel
+	accel, line := h.accel, m.commandLine(h)
 	if accel == "tcg" {
 		accel = "tcg,thread=multi"
-		if m.InTurns || m.Count != nil && m.Count.Steady {
+		if m.InTurns || m.Count != nil && m.Count.Steady || h.processors < processorsMin {
 			accel = "tcg,thread=single"
 		}
+		// The emulator translates code once for each address at which it runs, so programs
+		// have fixed addresses: starting one costs a third.
+		line = "norandmaps " + line
 	}
 	args := []string{
 		"-name", "skep-" + m.Name, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
 		"-machine", "pc", "-accel", accel, "-cpu", m.cpuModel(accel),
 		"-smp", fmt.Sprintf("%d,sockets=%d,cores=%d,threads=%d", m.CPUs, m.NUMA, m.CPUs/m.NUMA/m.Threads, m.Threads),
 		"-m", strconv.Itoa(m.Memory),
-		"-kernel", h.image, "-initrd", fdPath(initramfsFD), "-append", m.commandLine(h),
+		"-kernel", h.image, "-initrd", fdPath(initramfsFD), "-append", line,
 		"-chardev", "file,id=console,append=on,path=" + in(consoleFile), "-serial", "chardev:console",
 		"-chardev", "file,id=results,append=on,path=" + in(resultsFile), "-serial", "chardev:results",
 		"-device", "virtio-serial-pci,max_ports=2",
@@ -133,16 +143,11 @@ func (m *Machine) numaArguments() (args []string) {
 // commandLine returns the kernel's command line. A fixed text address (nokaslr) lets a
 // counter use System.map's addresses unchanged, and makes two runs comparable. On a loaded
 // computer the emulator may lose ticks, so checks of clock sources are off and watchdogs
-// wait longer. Self-tests of ciphers are off to shorten the boot. The emulator translates
-// code once for each address at which it runs, so programs have fixed addresses there:
-// starting one costs a third.
+// wait longer. Self-tests of ciphers are off to shorten the boot.
 func (m *Machine) commandLine(h hardware) string {
 	words := []string{
 		"console=ttyS0", "loglevel=5", "panic=-1", "nokaslr", "tsc=reliable", "no_timer_check",
 		"cryptomgr.notests", "nmi_watchdog=0", fmt.Sprintf("rcupdate.rcu_cpu_stall_timeout=%d", min(300, int(60*h.scale))),
-	}
-	if h.accel == "tcg" {
-		words = append(words, "norandmaps")
 	}
 	if strings.HasSuffix(m.Kernel, debugSuffix) {
 		// Finding a device's interrupt by ACPI takes half a minute and fails; our

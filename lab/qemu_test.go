@@ -10,12 +10,17 @@ import (
 
 func argumentsOf(t *testing.T, m Machine) []string {
 	t.Helper()
+	return argumentsOn(t, m, hardware{accel: "tcg", image: "/k/vmlinuz", mapping: "mapped-xattr", scale: 1, processors: 4})
+}
+
+func argumentsOn(t *testing.T, m Machine, h hardware) []string {
+	t.Helper()
 	m.Build = t.TempDir()
 	m, err := m.withDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}
-	args, err := m.qemuArgs(hardware{accel: "tcg", image: "/k/vmlinuz", mapping: "mapped-xattr", scale: 1})
+	args, err := m.qemuArgs(h)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,6 +120,24 @@ func TestArguments_inTurns(t *testing.T) {
 	}
 }
 
+// Only the emulator needs a processor for each of its threads, and pays for programs at random
+// addresses.
+func TestArguments_hardware(t *testing.T) {
+	for _, c := range []struct {
+		accel      string
+		processors int
+		want       string
+	}{{"tcg", 3, "tcg,thread=single"}, {"tcg", 4, "tcg,thread=multi"}, {"kvm", 2, "kvm"}} {
+		args := argumentsOn(t, Machine{}, hardware{accel: c.accel, image: "/k/vmlinuz", mapping: "mapped-xattr", scale: 1, processors: c.processors})
+		if got := optionValues(args, "-accel"); !slices.Equal(got, []string{c.want}) {
+			t.Errorf("%s on %d processors: -accel %q", c.accel, c.processors, got)
+		}
+		if line := optionValues(args, "-append")[0]; strings.Contains(line, "norandmaps ") != (c.accel == "tcg") {
+			t.Errorf("%s: %q", c.accel, line)
+		}
+	}
+}
+
 func TestArguments_disksAndWire(t *testing.T) {
 	args := argumentsOf(t, Machine{Disks: []Disk{{MiB: 1}, {MiB: 1}}, Wire: &Wire{end: 2}})
 	if got := optionValues(args, "-drive"); len(got) != 2 || !strings.HasSuffix(got[1], "/fd/6") {
@@ -162,13 +185,6 @@ func TestCommandLine(t *testing.T) {
 	}
 	if !strings.HasSuffix(line, " debug  x=1") {
 		t.Errorf("%q does not end with what was appended", line)
-	}
-	// Only the emulator pays for programs at random addresses.
-	for _, accel := range []string{"tcg", "kvm"} {
-		line := m.commandLine(hardware{accel: accel, scale: 1})
-		if got := strings.Contains(line, " norandmaps "); got != (accel == "tcg") {
-			t.Errorf("%s: %q", accel, line)
-		}
 	}
 	// An oops must be reported, and not end the guest before the next one.
 	if strings.Contains(line, "oops=panic") {
