@@ -127,12 +127,12 @@ suite_conformance-native-all := $(CONF_RUN) -on native
 suite_conformance-native_needs := $(CONF_RUN) $(CONF_PROGRAMS)
 suite_conformance-native-all_needs := $(suite_conformance-native_needs)
 
-suite_conformance-linux := $(CONF_RUN) -on linux
+# Most cases wait for something, so two run at a time.
+suite_conformance-linux := $(CONF_RUN) -on linux -parallel 2
 suite_conformance-linux_needs := $(CONF_RUN) $(CONF_PROGRAMS) \
 	$(B)/bin/bee $(B)/bin/bee-guard
 suite_conformance-linux_deadline := 300
 
-# Most cases wait for something, so two run at a time.
 suite_conformance-wine-all := $(STEADY) $(CONF_RUN) -on wine -parallel 2
 # A dynamic program makes the calls of the static one of the same library: under
 # bee.exe make test has those whose linking matters, and Debian's bash.

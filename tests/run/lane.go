@@ -87,8 +87,8 @@ func splitLanes(suites []suite) (single, first, second []int) {
 	return single, nil, nil
 }
 
-// There is a parallel lane for each processor and one more, up to a limit: most suites wait
-// now and then.
+// There is a parallel lane for each processor and two more, up to a limit: most suites wait
+// for a third of their time or more.
 const lanesMax = 4
 
 // The suites that boot machines, one after the other, take the longest: all others give way to
@@ -122,7 +122,7 @@ func startLanes(o options, suites []suite, index []int) (*parallelLanes, error) 
 	}
 	p := newParallelLanes(suites, index)
 	var running sync.WaitGroup
-	for range min(runtime.NumCPU()+1, lanesMax, len(index)) {
+	for range min(runtime.NumCPU()+2, lanesMax, len(index)) {
 		cmd := exec.Command(self, "-lane", "-suites", o.suites, "-logs", o.logs)
 		cmd.Stderr = os.Stderr
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // signals come from here
