@@ -99,7 +99,7 @@ func TestWhatCalleesTake(t *testing.T) {
 	variable := image.Prototype{Args: 1, Uncounted: "takes a variable number of arguments"}
 	known := callees{im, &image.Declared{Own: map[string]image.Prototype{"copy_array": copyArray, "_printk": {Args: 2}, "wide": {Args: 7, Uncounted: "takes more arguments than the six in registers"}},
 		Called: map[string]image.Prototype{"vfs_read": variable, "copy_array": {}}}}
-	for name, want := range map[string]int{"copy_array": 5, "_printk": 2, "wide": -1, "vfs_read": -1, "vfs_write": 4, "step": -1, "vprintk": 2, "no_such_function": -1} {
+	for name, want := range map[string]int{"copy_array": 5, "_printk": 2, "wide": -1, "vfs_read": -1, "vfs_write": 4, "prepend": -1, "vprintk": 2, "no_such_function": -1} {
 		if n := known.arguments(name); n != want {
 			t.Errorf("%s takes %d arguments, want %d", name, n, want)
 		}

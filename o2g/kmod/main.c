@@ -6,7 +6,6 @@
  * Context: process, of whoever loads, unloads or reads a parameter.
  */
 #include <linux/module.h>
-#include <linux/rcupdate.h>
 
 #include "internal.h"
 
@@ -45,7 +44,6 @@ static void __exit o2g_exit(void)
 {
 	o2g_device_unregister();
 	o2g_ulp_unregister();
-	rcu_barrier(); /* links are freed by RCU */
 }
 
 module_init(o2g_init);

@@ -57,12 +57,8 @@ func ReadDeclared(object string) (*Declared, error) {
 		if err != nil || e == nil {
 			return out, err
 		}
-		if e.Tag == dwarf.TagCompileUnit {
-			continue
-		}
 		name, _ := e.Val(dwarf.AttrName).(string)
 		if e.Tag != dwarf.TagSubprogram || name == "" {
-			reader.SkipChildren()
 			continue
 		}
 		of := out.Own
