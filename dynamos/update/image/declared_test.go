@@ -29,6 +29,7 @@ struct two *pointer(int n, ...) { return n ? 0 : (struct two *)8; }
 unsigned int plain(unsigned char a, short b, int list[3], __int128 wide) { return a + b + list[0] + wide; }
 int big(struct three by) { return by.a; }
 double real(int n) { return n; }
+struct none { }; int empties(struct none e, int n) { return n; }
 typedef const double named; int takes(double d) { return d; } int names(int n, named d) { return d + n; }
 int seven(int a, int b, int c, int d, int e, int f, int g) { return a + b + c + d + e + f + g; }
 int pairs(struct two a, struct two b, struct two c) { return a.a + b.a + c.a; }
@@ -51,6 +52,7 @@ var declaredWant = map[string]Prototype{
 	"real":    {Text: "double real(int n)", Args: 1, Uncounted: "gives back a double, which takes more than one register"},
 	"takes":   {Text: "int takes(double d)", Result: "int", Uncounted: "takes a double in memory"},
 	"names":   {Text: "int names(int n, named d)", Args: 1, Result: "int", Uncounted: "takes a named in memory"},
+	"empties": {Text: "int empties(struct none e, int n)", Args: 1, Result: "int"},
 	"seven":   {Text: "int seven(int a, int b, int c, int d, int e, int f, int g)", Args: 7, Result: "int", Uncounted: "takes more arguments than the six in registers"},
 	"pairs":   {Text: "int pairs(struct two a, struct two b, struct two c)", Args: 6, Result: "int"},
 	"over":    {Text: "int over(struct two a, struct two b, struct two c, int d)", Args: 7, Result: "int", Uncounted: "takes more arguments than the six in registers"},
