@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"skep/internal/lazy"
 )
 
 // An archive is apt with its own lists, cache and sources in one folder. It needs no
@@ -147,13 +149,13 @@ func openArchive(ctx context.Context, dir, series string) (*archive, error) {
 }
 
 // reachOptions matches the options that a machine may need to reach its mirrors.
-var reachOptions = regexp.MustCompile(`(?m)^Acquire::(http|https|Retries|ForceIPv4|ForceIPv6)\b.*$`)
+var reachOptions = lazy.Regexp(`(?m)^Acquire::(http|https|Retries|ForceIPv4|ForceIPv6)\b.*$`)
 
 // aptConfig returns a configuration that replaces the machine's and keeps only reach, its
 // proxies and the like. apt reads this file first, and it makes apt read no other.
 func aptConfig(dir, reach string) string {
 	var b strings.Builder
-	for _, line := range reachOptions.FindAllString(reach, -1) {
+	for _, line := range reachOptions().FindAllString(reach, -1) {
 		b.WriteString(line + "\n")
 	}
 	for _, o := range [][2]string{

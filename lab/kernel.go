@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
+	"skep/internal/lazy"
 	"skep/internal/place"
 )
 
@@ -109,14 +109,14 @@ func exists(path string) bool {
 }
 
 // packageVersion matches a version of Debian's kernel packages.
-var packageVersion = regexp.MustCompile(`^([0-9]+\.[0-9]+)\.[0-9]+-[0-9][0-9a-z.+~]{0,31}$`)
+var packageVersion = lazy.Regexp(`^([0-9]+\.[0-9]+)\.[0-9]+-[0-9][0-9a-z.+~]{0,31}$`)
 
 // exactVersion reports whether series is a package's version.
-func exactVersion(series string) bool { return packageVersion.MatchString(series) }
+func exactVersion(series string) bool { return packageVersion().MatchString(series) }
 
 // seriesOf returns the series that a package's version belongs to.
 func seriesOf(series string) string {
-	if m := packageVersion.FindStringSubmatch(series); m != nil {
+	if m := packageVersion().FindStringSubmatch(series); m != nil {
 		return m[1]
 	}
 	return series

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"skep/grid/hub"
 	"skep/internal/atomicfile"
 	"skep/internal/cli"
+	"skep/internal/lazy"
 )
 
 // A page serves the hub's page to a browser of this user.
@@ -68,7 +68,7 @@ func (p *page) run(ctx context.Context, f *cli.Flags, words []string) error {
 	return relay.Serve(ctx)
 }
 
-var linkSecret = regexp.MustCompile(`^[A-Za-z0-9_-]{26,128}$`)
+var linkSecret = lazy.Regexp(`^[A-Za-z0-9_-]{26,128}$`)
 
 const secretMax = 4096 // bytes of the file
 
@@ -95,7 +95,7 @@ func (p *page) readSecret() (string, error) {
 	}
 	text, err := io.ReadAll(io.LimitReader(file, secretMax))
 	secret := strings.TrimSpace(string(text))
-	if err != nil || !linkSecret.MatchString(secret) {
+	if err != nil || !linkSecret().MatchString(secret) {
 		return "", cli.WithCode(cli.Usage, fmt.Errorf("%s holds no secret, which is one word of 26 to 128 letters, digits, - and _: remove the file, and skep page makes one", p.secret))
 	}
 	return secret, nil

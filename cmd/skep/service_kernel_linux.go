@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +21,7 @@ import (
 	"skep/dynamos/update"
 	"skep/internal/atomicfile"
 	"skep/internal/cli"
+	"skep/internal/lazy"
 	"skep/internal/service"
 	"skep/internal/uapi"
 	lent "skep/shimos/part"
@@ -44,7 +44,7 @@ var newKeep = func() *update.Keep { return &update.Keep{Dir: kernelState, Run: k
 var kernelSettings = map[string][]string{"o2g": {"user_megabytes"}, "shimos": {"image"}, "dynamos": {"share"}}
 
 // plainValue matches values that modprobe reads as one word.
-var plainValue = regexp.MustCompile(`^[A-Za-z0-9_./:+,-]+$`)
+var plainValue = lazy.Regexp(`^[A-Za-z0-9_./:+,-]+$`)
 
 // loadedModules returns those of our modules that are loaded according to sys, and their
 // settings.
@@ -68,7 +68,7 @@ func loadedModules(sys string) (names, settings []string, err error) {
 			if value == "" || value == "(null)" {
 				continue
 			}
-			if !plainValue.MatchString(value) {
+			if !plainValue().MatchString(value) {
 				return nil, nil, cli.Errorf(cli.Refused, "the parameter %s of %s is %q, which a file of modprobe cannot hold: use a path of letters, digits and ._-", parameter, name, value)
 			}
 			line += " " + parameter + "=" + value

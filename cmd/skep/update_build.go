@@ -11,13 +11,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"skep/dynamos/update"
 	"skep/dynamos/update/pack"
 	"skep/internal/cli"
+	"skep/internal/lazy"
 )
 
 type updateBuild struct {
@@ -172,7 +172,7 @@ func readPatch(path string) ([]byte, error) {
 	return text, err
 }
 
-var notOfNames = regexp.MustCompile(`[^a-z0-9]+`)
+var notOfNames = lazy.Regexp(`[^a-z0-9]+`)
 
 // nameOfPatch derives the name of an update from its patch: fix_the_leak from
 // 0001-Fix-the-leak.patch.
@@ -180,7 +180,7 @@ func nameOfPatch(path string) string {
 	base := strings.ToLower(filepath.Base(path))
 	base = strings.TrimSuffix(strings.TrimSuffix(base, ".diff"), ".patch")
 	base = strings.TrimLeft(base, "0123456789-_. ")
-	return strings.Trim(notOfNames.ReplaceAllString(base, "_"), "_")
+	return strings.Trim(notOfNames().ReplaceAllString(base, "_"), "_")
 }
 
 func (u *updateBuild) printResult(p *pack.Package) error {

@@ -14,12 +14,13 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"regexp"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"skep/internal/lazy"
 )
 
 // Limits of the server.
@@ -101,7 +102,7 @@ func (e *Engine) connect() error {
 // Conn is the hub's own connection, with all rights.
 func (e *Engine) Conn() *nats.Conn { return e.conn }
 
-var validID = regexp.MustCompile(`^[a-z0-9]{1,64}$`)
+var validID = lazy.Regexp(`^[a-z0-9]{1,64}$`)
 
 // InboxPrefix is the prefix of a node's reply subjects.
 func InboxPrefix(id string) string { return "_INBOX." + id }
@@ -109,7 +110,7 @@ func InboxPrefix(id string) string { return "_INBOX." + id }
 // UserJWT returns a JWT that permits the node with this public nkey to publish to
 // skep.v1.node.<id>.> and to subscribe to skep.v1.to.<id>.> and its own inbox.
 func (e *Engine) UserJWT(id, nkey string) (string, error) {
-	if !validID.MatchString(id) {
+	if !validID().MatchString(id) {
 		return "", fmt.Errorf("%q is not a node id", id)
 	}
 	return e.keys.userJWT(id, nkey, []string{"skep.v1.node." + id + ".>"},

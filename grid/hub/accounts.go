@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +17,7 @@ import (
 
 	"skep/grid/session"
 	"skep/internal/atomicfile"
+	"skep/internal/lazy"
 )
 
 // Terms are what a user may have. Zero means a share of 1 and no limit.
@@ -67,7 +67,7 @@ const (
 )
 
 var (
-	accountName = regexp.MustCompile(`^[a-z_][a-z0-9_.-]{0,31}$`)
+	accountName = lazy.Regexp(`^[a-z_][a-z0-9_.-]{0,31}$`)
 	errNoUser   = errors.New("no user is called")
 )
 
@@ -133,7 +133,7 @@ func noUserError(name string) error {
 // add makes an account.
 func (a *accounts) add(name string, t Terms, now time.Time) (*account, error) {
 	u := &account{Name: name, ID: session.NewID().String()[:16], Added: now.UTC(), Terms: t}
-	if !accountName.MatchString(name) {
+	if !accountName().MatchString(name) {
 		return nil, fmt.Errorf("%q is not a name for a user: it has up to 32 small letters, digits, '_', '.' and '-', and begins with a letter or '_'", name)
 	}
 	if name == OperatorName {

@@ -10,10 +10,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
 
 	"skep/dynamos/update/pack"
+	"skep/internal/lazy"
 )
 
 const (
@@ -22,7 +22,7 @@ const (
 )
 
 // backupName is a name between backup.json and sums. It leads to no other folder.
-var backupName = regexp.MustCompile(`^(ca\.key|ca\.crt|fences|engine/keys\.json|(user-)?tokens\.json|nodes\.json|users\.json|` +
+var backupName = lazy.Regexp(`^(ca\.key|ca\.crt|fences|engine/keys\.json|(user-)?tokens\.json|nodes\.json|users\.json|` +
 	`rolls/(audit\.log|harmed|signed/[0-9a-f]{64}|[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}\.json)|packages/[0-9a-f]{64}|ledger/[0-9]{8})$`)
 
 // needed are the files without which a backup is none.
@@ -54,7 +54,7 @@ func ReadBackup(from io.Reader, take func(name string, body io.Reader) error) (B
 		if head.Name == backupSums {
 			return info, r.checkSums(from)
 		}
-		if !backupName.MatchString(head.Name) || r.seen[head.Name] {
+		if !backupName().MatchString(head.Name) || r.seen[head.Name] {
 			return info, fmt.Errorf("the backup has an entry %.80q, which this skep does not expect there", head.Name)
 		}
 		if err := r.pass(head.Name, take); err != nil {

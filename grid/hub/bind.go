@@ -88,7 +88,7 @@ func openProgram(path string) (string, *os.File, error) {
 // name comes first. Of programs with the same name only that in the first directory
 // counts, as for modules.
 func findFunction(dirs []string, function string) (string, *os.File, error) {
-	if !moduleName.MatchString(function) {
+	if !moduleName().MatchString(function) {
 		return "", nil, fmt.Errorf("%.80q is not the name of a function", function)
 	}
 	var found []string

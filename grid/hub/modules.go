@@ -10,12 +10,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"skep/grid/proto"
 	"skep/grid/sched"
 	"skep/grid/session"
+	"skep/internal/lazy"
 	"skep/internal/uapi"
 )
 
@@ -45,7 +45,7 @@ type initData struct {
 	generation [32]byte
 }
 
-var moduleName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]{0,62}$`)
+var moduleName = lazy.Regexp(`^[A-Za-z0-9_][A-Za-z0-9_.+-]{0,62}$`)
 
 // bindModule finds the worker program of a module. It inspects the stored copy, so the file
 // cannot be replaced in between.
@@ -126,7 +126,7 @@ func openWorker(dirs []string, name string) (string, *os.File, error) {
 	if filepath.IsAbs(name) {
 		return openProgram(name)
 	}
-	if !moduleName.MatchString(name) {
+	if !moduleName().MatchString(name) {
 		return "", nil, fmt.Errorf("%.80q is not the name of a module", name)
 	}
 	for _, dir := range dirs {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"skep/grid/engine"
@@ -29,17 +30,19 @@ var pageText string
 //go:embed page.css
 var pageStyle string
 
-var pages = template.Must(template.New("page").Funcs(template.FuncMap{
-	"ago":     cli.FormatAgo,
-	"bytes":   cli.FormatBytes,
-	"clean":   func(v any) string { return cli.CleanText(fmt.Sprint(v)) },
-	"clock":   func(t time.Time) string { return formatTime(t, time.TimeOnly) },
-	"date":    func(t time.Time) string { return formatTime(t, "2006-01-02 15:04:05 MST") },
-	"exact":   func(t time.Time) string { return formatTime(t, "2006-01-02 15:04:05.000") },
-	"list":    func(list []string) string { return cli.CleanText(strings.Join(list, ", ")) },
-	"percent": formatPercent,
-	"latency": formatLatency,
-}).Parse(pageText))
+var pages = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("page").Funcs(template.FuncMap{
+		"ago":     cli.FormatAgo,
+		"bytes":   cli.FormatBytes,
+		"clean":   func(v any) string { return cli.CleanText(fmt.Sprint(v)) },
+		"clock":   func(t time.Time) string { return formatTime(t, time.TimeOnly) },
+		"date":    func(t time.Time) string { return formatTime(t, "2006-01-02 15:04:05 MST") },
+		"exact":   func(t time.Time) string { return formatTime(t, "2006-01-02 15:04:05.000") },
+		"list":    func(list []string) string { return cli.CleanText(strings.Join(list, ", ")) },
+		"percent": formatPercent,
+		"latency": formatLatency,
+	}).Parse(pageText))
+})
 
 // pagePolicy permits the style of the page, by its digest, and nothing else.
 var pagePolicy = func() string {
@@ -201,7 +204,7 @@ func setPageHeaders(h http.Header) {
 
 func writePage(w http.ResponseWriter, status int, name string, v any) {
 	var b bytes.Buffer
-	if err := pages.ExecuteTemplate(&b, name, v); err != nil {
+	if err := pages().ExecuteTemplate(&b, name, v); err != nil {
 		answerNode(w, err)
 		return
 	}

@@ -34,7 +34,7 @@ func fillTexts(v reflect.Value, text string) {
 func render(t testing.TB, name string, v any) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := pages.ExecuteTemplate(&b, name, v); err != nil {
+	if err := pages().ExecuteTemplate(&b, name, v); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()

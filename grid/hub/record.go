@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,6 +17,7 @@ import (
 	"skep/grid/sched"
 	"skep/grid/session"
 	"skep/internal/atomicfile"
+	"skep/internal/lazy"
 	"skep/internal/uapi"
 )
 
@@ -58,7 +58,7 @@ func (r runRecords) write(v runRecord) error {
 	return diskFull(r.dir, atomicfile.Write(r.path(v.Key), append(b, '\n'), 0o600))
 }
 
-var runKey = regexp.MustCompile(`^[0-9a-f]{12}$`)
+var runKey = lazy.Regexp(`^[0-9a-f]{12}$`)
 
 // readAll returns the records that can be read, and an error for each of the others, which it
 // removes.
@@ -70,7 +70,7 @@ func (r runRecords) readAll() (list []runRecord, bad []error) {
 		if err == nil {
 			err = json.Unmarshal(b, &v)
 		}
-		if err == nil && (!runKey.MatchString(v.Key) || name != r.path(v.Key)) {
+		if err == nil && (!runKey().MatchString(v.Key) || name != r.path(v.Key)) {
 			err = errors.New("it is not what a hub writes")
 		}
 		if err != nil {

@@ -12,11 +12,11 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strconv"
 	"time"
 
 	"skep/grid/proto"
+	"skep/internal/lazy"
 )
 
 // Browsers cannot open the control socket, so a PageRelay serves the hub's page on a port of
@@ -32,7 +32,7 @@ type PageRelay struct {
 const relayIn = 20 * time.Second // for an answer of the hub
 
 // pagePath is what may follow the secret in a path.
-var pagePath = regexp.MustCompile(`^/(?:calls/[0-9]{1,20}|metrics)?$`)
+var pagePath = lazy.Regexp(`^/(?:calls/[0-9]{1,20}|metrics)?$`)
 
 // NewPageRelay listens on a port of the loopback interface; 0 is any. The secret is a new one if it
 // is empty.
@@ -77,7 +77,7 @@ func (p *PageRelay) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "The page can only be read.", http.StatusMethodNotAllowed)
 		return
 	}
-	if !pagePath.MatchString(path) {
+	if !pagePath().MatchString(path) {
 		http.NotFound(w, r)
 		return
 	}

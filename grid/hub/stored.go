@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 
 	"skep/grid/proto"
 	"skep/grid/sched"
+	"skep/internal/lazy"
 	"skep/internal/lockdep"
 	"skep/internal/uapi"
 )
@@ -29,7 +29,7 @@ type storedResult struct {
 
 var (
 	sealMagic  = []byte("skep result 1\n\x00\x00")
-	storedFile = regexp.MustCompile(`^result-([0-9a-f]{32})-([0-9]{1,20})-[0-9]+$`)
+	storedFile = lazy.Regexp(`^result-([0-9a-f]{32})-([0-9]{1,20})-[0-9]+$`)
 )
 
 // storedName is the pattern of the file for a call's result of n bytes, or "" if none is needed.
@@ -105,7 +105,7 @@ func (h *Hub) restoreResults() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, name := range names {
-		m := storedFile.FindStringSubmatch(filepath.Base(name))
+		m := storedFile().FindStringSubmatch(filepath.Base(name))
 		if m == nil {
 			continue // not the hub's
 		}

@@ -5,6 +5,7 @@ package idl
 import (
 	"regexp"
 
+	"skep/internal/lazy"
 	"skep/internal/uapi"
 )
 
@@ -13,8 +14,8 @@ import (
 // dcomplex, or a member of such a parameter, it is Ninf-G's.
 
 var (
-	complexNames = regexp.MustCompile(`\b[sd]complex\b`)
-	complexTypes = regexp.MustCompile(`(?s)\btypedef\b.*\b[sd]complex\s*;`)
+	complexNames = lazy.Regexp(`\b[sd]complex\b`)
+	complexTypes = lazy.Regexp(`(?s)\btypedef\b.*\b[sd]complex\s*;`)
 )
 
 // usesMembers reports whether the body takes r or i of a complex parameter.
@@ -40,12 +41,12 @@ func (q *param) isComplex() bool { return q.kind == uapi.SComplex || q.kind == u
 // hasStructures reports whether the C text of the file is written for Ninf-G's structures.
 func (m *Module) hasStructures() bool {
 	for _, b := range m.Globals {
-		if complexNames.MatchString(b.text) {
+		if complexNames().MatchString(b.text) {
 			return true
 		}
 	}
 	for _, d := range m.Defines {
-		if d.body != nil && complexNames.MatchString(d.body.text) || d.usesMembers() {
+		if d.body != nil && complexNames().MatchString(d.body.text) || d.usesMembers() {
 			return true
 		}
 	}
@@ -70,7 +71,7 @@ func (m *Module) setStructures() {
 // declareStructures declares them, unless Globals do.
 func (m *Module) declareStructures(s *stub) {
 	for _, b := range m.Globals {
-		if complexTypes.MatchString(b.text) {
+		if complexTypes().MatchString(b.text) {
 			return
 		}
 	}

@@ -4,9 +4,10 @@ package idl
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"skep/internal/lazy"
 )
 
 // An Expander runs the C preprocessor on text. Its output has line markers, such as
@@ -22,7 +23,7 @@ type Expander func(text []byte) ([]byte, error)
 // hiddenName is what the preprocessor sees in place of a directive.
 const hiddenName = "skep_directive_%d_"
 
-var hiddenLine = regexp.MustCompile(`(?m)^[ \t]*skep_directive_(\d+)_[ \t]*$`)
+var hiddenLine = lazy.Regexp(`(?m)^[ \t]*skep_directive_(\d+)_[ \t]*$`)
 
 // hide returns the text without the directives in C text, these, and whether there are
 // others.
@@ -111,8 +112,8 @@ func (l *lexer) show(b *block) {
 	if len(l.hidden) == 0 {
 		return
 	}
-	b.text = hiddenLine.ReplaceAllStringFunc(b.text, func(line string) string {
-		number := hiddenLine.FindStringSubmatch(line)[1]
+	b.text = hiddenLine().ReplaceAllStringFunc(b.text, func(line string) string {
+		number := hiddenLine().FindStringSubmatch(line)[1]
 		if n, err := strconv.Atoi(number); err == nil && n < len(l.hidden) {
 			return l.hidden[n]
 		}
@@ -123,7 +124,7 @@ func (l *lexer) show(b *block) {
 	}
 }
 
-var markerLine = regexp.MustCompile(`^# (\d{1,9}) ("(?:[^"\\\n]|\\.)*")[ \d]*(?:\n|$)`)
+var markerLine = lazy.Regexp(`^# (\d{1,9}) ("(?:[^"\\\n]|\\.)*")[ \d]*(?:\n|$)`)
 
 // skipMarker skips a line marker, which says where the next line is from.
 func (l *lexer) skipMarker() bool {
@@ -131,7 +132,7 @@ func (l *lexer) skipMarker() bool {
 	if !l.expanded || at > 0 && l.src[at-1] != '\n' {
 		return false
 	}
-	m := markerLine.FindStringSubmatch(l.remaining())
+	m := markerLine().FindStringSubmatch(l.remaining())
 	if m == nil {
 		return false
 	}

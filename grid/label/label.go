@@ -5,12 +5,12 @@ package label
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"skep/internal/cli"
+	"skep/internal/lazy"
 )
 
 // Max is the largest number of labels of a node.
@@ -20,8 +20,8 @@ const Max = 32
 const termsMax = 32
 
 var (
-	labelForm = regexp.MustCompile(`^([a-z][a-z0-9_-]{0,31})=([A-Za-z0-9._-]{1,64})$`)
-	termForm  = regexp.MustCompile(`^([a-z][a-z0-9_-]{0,31})(!?=|>=)([A-Za-z0-9._-]{1,256})$`)
+	labelForm = lazy.Regexp(`^([a-z][a-z0-9_-]{0,31})=([A-Za-z0-9._-]{1,64})$`)
+	termForm  = lazy.Regexp(`^([a-z][a-z0-9_-]{0,31})(!?=|>=)([A-Za-z0-9._-]{1,256})$`)
 )
 
 // Keys that every node has, and that no label may have.
@@ -34,7 +34,7 @@ func Check(labels []string) error {
 		return fmt.Errorf("a node has at most %d labels", Max)
 	}
 	for _, l := range labels {
-		m := labelForm.FindStringSubmatch(l)
+		m := labelForm().FindStringSubmatch(l)
 		if m == nil {
 			return fmt.Errorf("%q is no label: write KEY=VALUE, a key of small letters, digits, - and _, and a value of letters, digits, ., - and _", l)
 		}
@@ -86,7 +86,7 @@ func Parse(text string) (Selector, error) {
 }
 
 func parseTerm(word string) (t term, err error) {
-	m := termForm.FindStringSubmatch(word)
+	m := termForm().FindStringSubmatch(word)
 	if m == nil {
 		return t, fmt.Errorf("give any, all, or terms with commas between them: os=NAME, node=NAME, substrate=NAME, cpus>=N, memory>=SIZE or a label KEY=VALUE; != instead of = excludes")
 	}

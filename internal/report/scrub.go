@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"skep/internal/lazy"
 )
 
 // A Scrubber removes names of people, hosts and folders from texts.
@@ -24,11 +26,11 @@ type secret struct {
 }
 
 var (
-	addressV4 = regexp.MustCompile(`\b\d{1,3}(\.\d{1,3}){3}\b`)
-	addressV6 = regexp.MustCompile(`(?i)\b[0-9a-f]{0,4}(:[0-9a-f]{0,4}){2,7}(%\w+)?`)
-	hardware  = regexp.MustCompile(`(?i)\b[0-9a-f]{2}([:-][0-9a-f]{2}){5,7}\b`)
-	mail      = regexp.MustCompile(`[\w.+-]+@[\w-]+(\.[\w-]+)*`)
-	homes     = regexp.MustCompile(`(?i)(/home/|/Users/|\\Users\\)[^/\\\s"':]+`)
+	addressV4 = lazy.Regexp(`\b\d{1,3}(\.\d{1,3}){3}\b`)
+	addressV6 = lazy.Regexp(`(?i)\b[0-9a-f]{0,4}(:[0-9a-f]{0,4}){2,7}(%\w+)?`)
+	hardware  = lazy.Regexp(`(?i)\b[0-9a-f]{2}([:-][0-9a-f]{2}){5,7}\b`)
+	mail      = lazy.Regexp(`[\w.+-]+@[\w-]+(\.[\w-]+)*`)
+	homes     = lazy.Regexp(`(?i)(/home/|/Users/|\\Users\\)[^/\\\s"':]+`)
 )
 
 // NewScrubber returns a Scrubber for the names of this host, its user and the user's
@@ -85,16 +87,16 @@ func (s *Scrubber) Text(text string) string {
 	for _, n := range s.names {
 		text = n.replace(text)
 	}
-	text = homes.ReplaceAllString(text, "${1}<user>")
-	text = mail.ReplaceAllString(text, "<mail>")
-	text = hardware.ReplaceAllString(text, "<address>")
-	text = addressV6.ReplaceAllStringFunc(text, func(a string) string {
+	text = homes().ReplaceAllString(text, "${1}<user>")
+	text = mail().ReplaceAllString(text, "<mail>")
+	text = hardware().ReplaceAllString(text, "<address>")
+	text = addressV6().ReplaceAllStringFunc(text, func(a string) string {
 		if strings.Count(a, ":") < 3 && !strings.Contains(a, "::") { // a time of day
 			return a
 		}
 		return "<address>"
 	})
-	text = addressV4.ReplaceAllString(text, "<address>")
+	text = addressV4().ReplaceAllString(text, "<address>")
 	return plain(text)
 }
 

@@ -11,11 +11,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"skep/internal/atomicfile"
+	"skep/internal/lazy"
 )
 
 // mark is the first line of each file that this package writes. It replaces and removes no
@@ -236,10 +236,10 @@ func (s *Systemd) Version() int {
 	return versionIn(string(out))
 }
 
-var versionLine = regexp.MustCompile(`^systemd (\d+)`)
+var versionLine = lazy.Regexp(`^systemd (\d+)`)
 
 func versionIn(text string) int {
-	m := versionLine.FindStringSubmatch(text)
+	m := versionLine().FindStringSubmatch(text)
 	if m == nil {
 		return 0
 	}

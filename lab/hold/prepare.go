@@ -10,10 +10,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
+	"skep/internal/lazy"
 	"skep/internal/load"
 	"skep/lab"
 )
@@ -49,8 +49,8 @@ func installModules(ctx context.Context, g Guest, text string) error {
 
 // Only these names and paths are written to modprobe's configuration, which a shell reads.
 var (
-	plainPath = regexp.MustCompile(`^/[A-Za-z0-9/._+-]+$`)
-	plainName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+	plainPath = lazy.Regexp(`^/[A-Za-z0-9/._+-]+$`)
+	plainName = lazy.Regexp(`^[A-Za-z0-9_-]+$`)
 )
 
 // modprobeConfig returns one line for each of our modules, which loads the modules that it
@@ -63,7 +63,7 @@ func modprobeConfig(build, kernel string) (string, error) {
 	var out strings.Builder
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".ko")
-		if !plainPath.MatchString(file) || !plainName.MatchString(name) {
+		if !plainPath().MatchString(file) || !plainName().MatchString(name) {
 			return "", fmt.Errorf("the module %s has a path that a configuration of modprobe can't contain: move the tree", file)
 		}
 		needs, err := moduleDeps(file)
@@ -98,7 +98,7 @@ func moduleDeps(file string) ([]string, error) {
 	for _, entry := range strings.Split(string(data), "\x00") {
 		list, found := strings.CutPrefix(entry, "depends=")
 		for _, name := range strings.Split(list, ",") {
-			if found && plainName.MatchString(name) {
+			if found && plainName().MatchString(name) {
 				names = append(names, name)
 			}
 		}

@@ -13,16 +13,18 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"skep/internal/lazy"
 )
 
 // launchers lists the file names of launchers in MPI installations.
 var launchers = []string{"mpiexec", "mpirun", "mpiexec.hydra", "mpiexec.mpich", "mpirun.openmpi", "orterun", "prterun"}
 
 var (
-	hydraVersion = regexp.MustCompile(`(?m)^\s*Version:\s*(\S+)`)
-	hydraDevice  = regexp.MustCompile(`--with-device=(\S+)`)
-	intelVersion = regexp.MustCompile(`Intel\(R\) MPI Library.*, Version (\S+)`)
-	ompiVersion  = regexp.MustCompile(`\((?:Open MPI|OpenRTE)\) (\S+)`)
+	hydraVersion = lazy.Regexp(`(?m)^\s*Version:\s*(\S+)`)
+	hydraDevice  = lazy.Regexp(`--with-device=(\S+)`)
+	intelVersion = lazy.Regexp(`Intel\(R\) MPI Library.*, Version (\S+)`)
+	ompiVersion  = lazy.Regexp(`\((?:Open MPI|OpenRTE)\) (\S+)`)
 )
 
 // FindInstall chooses the MPI that runs the program: the one in prefix if that is
@@ -100,17 +102,17 @@ func ProbeLauncher(ctx context.Context, launcher string) (*Install, error) {
 	i := &Install{Launcher: launcher, Prefix: filepath.Dir(filepath.Dir(launcher))}
 	switch {
 	case strings.Contains(text, "HYDRA build details"):
-		i.Kind, i.Version = MPICH, firstMatch(hydraVersion, text)
-		i.Fabric = hydraFabric(firstMatch(hydraDevice, text))
-	case intelVersion.MatchString(text):
+		i.Kind, i.Version = MPICH, firstMatch(hydraVersion(), text)
+		i.Fabric = hydraFabric(firstMatch(hydraDevice(), text))
+	case intelVersion().MatchString(text):
 		// mpirun is a script that takes the first Hydra in PATH, maybe another
 		// MPI's.
-		i.Kind, i.Version, i.Fabric = IntelMPI, firstMatch(intelVersion, text), true
+		i.Kind, i.Version, i.Fabric = IntelMPI, firstMatch(intelVersion(), text), true
 		if own := filepath.Join(folder, "mpiexec.hydra"); exists(own) {
 			i.Launcher = own
 		}
-	case ompiVersion.MatchString(text):
-		i.Kind, i.Version = OpenMPI, firstMatch(ompiVersion, text)
+	case ompiVersion().MatchString(text):
+		i.Kind, i.Version = OpenMPI, firstMatch(ompiVersion(), text)
 		i.Fabric = ompiFabric(ctx, launcher)
 	default:
 		return nil, fmt.Errorf("%s is not the launcher of a supported MPI", launcher)

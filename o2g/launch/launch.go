@@ -171,7 +171,7 @@ func (i *Install) Libraries(need Need, cache string) ([]string, error) {
 	if own := filepath.Join(lib, "mpich"); isDir(own) {
 		folders = append(folders, own)
 	}
-	foreign := need.Soname == "libmpich.so.12" || craySoname.MatchString(need.Soname)
+	foreign := need.Soname == "libmpich.so.12" || craySoname().MatchString(need.Soname)
 	if !foreign || exists(filepath.Join(lib, need.Soname)) {
 		return folders, nil
 	}

@@ -6,9 +6,10 @@ import (
 	"debug/elf"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
+
+	"skep/internal/lazy"
 )
 
 // A Need is the MPI library that a program was linked with.
@@ -27,12 +28,12 @@ var mpiSonames = map[string]Kind{
 
 // craySoname matches the sonames of HPE Cray's MPICH, one for each compiler, such
 // as libmpi_cray.so.12 and libmpi_gnu_123.so.12. It has MPICH's ABI.
-var craySoname = regexp.MustCompile(`^libmpi_[a-z]+(_[0-9]+)?\.so\.12$`)
+var craySoname = lazy.Regexp(`^libmpi_[a-z]+(_[0-9]+)?\.so\.12$`)
 
 // familyOf returns the family of the MPI library with that soname, empty for
 // another library.
 func familyOf(soname string) Kind {
-	if craySoname.MatchString(soname) {
+	if craySoname().MatchString(soname) {
 		return MPICH
 	}
 	return mpiSonames[soname]
