@@ -15,7 +15,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +23,7 @@ import (
 	"skep/dynamos/update/pack"
 	"skep/dynamos/update/trust"
 	"skep/internal/atomicfile"
+	"skep/internal/lazy"
 )
 
 // A build service builds signed packages once more, for the kernels of other machines. It is
@@ -71,7 +71,7 @@ const (
 	statedFile = ".skepincluded"
 )
 
-var kernelVersion = regexp.MustCompile(`^[0-9][0-9A-Za-z.+~-]{0,63}$`)
+var kernelVersion = lazy.Regexp(`^[0-9][0-9A-Za-z.+~-]{0,63}$`)
 
 func (b *Builds) path(key, kind string) string { return filepath.Join(b.Dir, key+kind) }
 
@@ -186,7 +186,7 @@ func (b *Builds) verify(text []byte) (p *pack.Package, content string, err error
 
 // Ask answers who wants a package for another kernel. It is built once.
 func (b *Builds) Ask(text []byte, kernel string) (Built, error) {
-	if !kernelVersion.MatchString(kernel) {
+	if !kernelVersion().MatchString(kernel) {
 		return Built{}, refusef("%.80q is not the version of a kernel's package", kernel)
 	}
 	p, content, err := b.verify(text)

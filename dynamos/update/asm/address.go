@@ -37,7 +37,7 @@ func takesAddress(s *Symbol, text string) bool {
 		}
 	}
 	if word != "" && word[0] == '.' {
-		return !s.Func && dataWord.MatchString(word)
+		return !s.Func && dataWord().MatchString(word)
 	}
 	return !isBranch(word) && text[len(text)-1] != ':'
 }

@@ -4,15 +4,16 @@ package asm
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"skep/internal/lazy"
 )
 
 // pairs are names of functions that come in pairs, or whose effect outlives
 // the call: where their order, conditions or arguments change, two versions
 // running at once may not agree on who holds what.
-var pairs = regexp.MustCompile(`(lock|mutex|^_*(up|down)(_|$)|sema?(_|$)|rwsem|rcu_|seqcount|refcount|kref|_get(_|$)|_put(_|$)|^(get|put)_|` +
+var pairs = lazy.Regexp(`(lock|mutex|^_*(up|down)(_|$)|sema?(_|$)|rwsem|rcu_|seqcount|refcount|kref|_get(_|$)|_put(_|$)|^(get|put)_|` +
 	`alloc|free|kmem|complet|wait|wake|_work(_|$)|atomic|percpu_ref|preempt_|local_irq|local_bh|irqsave|irqrestore)`)
 
 // userAccess begins functions that copy to or from a program, and take nothing.

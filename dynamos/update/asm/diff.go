@@ -428,7 +428,7 @@ func (d *differ) checkReplaceable(old, s *Symbol) error {
 func (s *Symbol) returns() bool {
 	for _, l := range s.lines {
 		word, rest := cutMnemonic(l.text)
-		if word == "ret" || word == "retq" || word == "jmp" && !hasPrefix(rest, ".L") && !numRef.MatchString(rest) {
+		if word == "ret" || word == "retq" || word == "jmp" && !hasPrefix(rest, ".L") && !numRef().MatchString(rest) {
 			return true
 		}
 	}

@@ -69,7 +69,7 @@ func (w *watcher) isHold(name string) bool {
 	if hasPrefix(name, ".", "__x86_") || hasPrefix(name, userAccess...) || strings.Contains(name, "trace") {
 		return false
 	}
-	if pairs.MatchString(name) {
+	if pairs().MatchString(name) {
 		return true
 	}
 	known, seen := w.holds[name]

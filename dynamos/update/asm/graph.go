@@ -129,10 +129,10 @@ func (g *graph) successors(i int) []int {
 
 // findLabel returns the places of a label, also of one with a number.
 func (g *graph) findLabel(name string, i int) []int {
-	if at := g.labels[name]; at != nil && !number.MatchString(name) {
+	if at := g.labels[name]; at != nil && !number().MatchString(name) {
 		return at
 	}
-	if !numRef.MatchString(name) {
+	if !numRef().MatchString(name) {
 		return nil
 	}
 	var out []int
@@ -146,7 +146,7 @@ func (g *graph) findLabel(name string, i int) []int {
 
 // isLocal reports whether a branch stays in the function.
 func (g *graph) isLocal(s *step) bool {
-	return slices.ContainsFunc(s.names, func(n string) bool { return g.labels[n] != nil || numRef.MatchString(n) })
+	return slices.ContainsFunc(s.names, func(n string) bool { return g.labels[n] != nil || numRef().MatchString(n) })
 }
 
 // target is the function that a branch goes to; empty: a pointer says which.

@@ -2,7 +2,11 @@
 
 package asm
 
-import "regexp"
+import (
+	"regexp"
+
+	"skep/internal/lazy"
+)
 
 // What functions of the kernel do with an address that they are given. A module
 // whose address somebody keeps must not be unloaded. A function in no table is
@@ -99,18 +103,18 @@ var lookers = map[string]use{
 // keepers are functions that keep an address beyond their call; the text says
 // for how long. All others that are in no table keep it as well.
 var keepers = []struct {
-	name *regexp.Regexp
+	name func() *regexp.Regexp
 	says string
 }{
-	{regexp.MustCompile(`^(call_srcu|call_rcu_tasks.*|call_rcu.*)$`), "until a grace period is over"},
-	{regexp.MustCompile(`^(__)?(init_timer|init_on_stack_timer|add_timer|mod_timer|timer_).*`), "until the timer has run"},
-	{regexp.MustCompile(`^hrtimer_.*`), "until the timer has run"},
-	{regexp.MustCompile(`^(__)?(queue|mod|schedule|queue_rcu).*work.*`), "until the work is done, in a queue that nobody can list"},
-	{regexp.MustCompile(`^(irq_work|task_work|tasklet)_.*`), "until the work is done"},
-	{regexp.MustCompile(`^(__)?add_wait_queue.*|^prepare_to_wait.*`), "until the queue is left"},
-	{regexp.MustCompile(`^kthread_.*`), "as long as the thread runs"},
-	{regexp.MustCompile(`^(devm_)?request_([a-z_]+_)?(irq|nmi)$|^setup_irq$`), "until the interrupt is given back"},
-	{regexp.MustCompile(`register|^(proc|debugfs|sysfs|configfs|tracefs)_create.*|^(single|seq)_open.*|^anon_inode_.*`), "until it is taken back"},
+	{lazy.Regexp(`^(call_srcu|call_rcu_tasks.*|call_rcu.*)$`), "until a grace period is over"},
+	{lazy.Regexp(`^(__)?(init_timer|init_on_stack_timer|add_timer|mod_timer|timer_).*`), "until the timer has run"},
+	{lazy.Regexp(`^hrtimer_.*`), "until the timer has run"},
+	{lazy.Regexp(`^(__)?(queue|mod|schedule|queue_rcu).*work.*`), "until the work is done, in a queue that nobody can list"},
+	{lazy.Regexp(`^(irq_work|task_work|tasklet)_.*`), "until the work is done"},
+	{lazy.Regexp(`^(__)?add_wait_queue.*|^prepare_to_wait.*`), "until the queue is left"},
+	{lazy.Regexp(`^kthread_.*`), "as long as the thread runs"},
+	{lazy.Regexp(`^(devm_)?request_([a-z_]+_)?(irq|nmi)$|^setup_irq$`), "until the interrupt is given back"},
+	{lazy.Regexp(`register|^(proc|debugfs|sysfs|configfs|tracefs)_create.*|^(single|seq)_open.*|^anon_inode_.*`), "until it is taken back"},
 }
 
 // barriers are functions that keep an address until rcu_barrier() is through,
@@ -120,7 +124,7 @@ var barriers = map[string]bool{"call_rcu": true, "call_rcu_hurry": true}
 // keepReason is the reason why a function keeps an address.
 func keepReason(name string) string {
 	for _, k := range keepers {
-		if k.name.MatchString(name) {
+		if k.name().MatchString(name) {
 			return "which keeps it " + k.says
 		}
 	}

@@ -4,8 +4,9 @@ package asm
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
+
+	"skep/internal/lazy"
 )
 
 // The kernel reads the tables of static keys and static calls while it loads the update's
@@ -14,9 +15,9 @@ import (
 // calls the trampoline that the kernel keeps up to date.
 
 var (
-	branchKey   = regexp.MustCompile(`^\.quad (.+) ?\+ ?([0-3]) ?- ?\.$`)
-	branchPlace = regexp.MustCompile(`^\.long ([0-9]+)b ?- ?\.$`)
-	branchTo    = regexp.MustCompile(`^\.long ([A-Za-z0-9_.$]+) ?- ?\.$`)
+	branchKey   = lazy.Regexp(`^\.quad (.+) ?\+ ?([0-3]) ?- ?\.$`)
+	branchPlace = lazy.Regexp(`^\.long ([0-9]+)b ?- ?\.$`)
+	branchTo    = lazy.Regexp(`^\.long ([A-Za-z0-9_.$]+) ?- ?\.$`)
 )
 
 // A keyBranch is a branch on a static key: the instruction and its entry of the table.
@@ -42,10 +43,10 @@ func findKeyBranch(lines []line) (b keyBranch, ok bool) {
 			break
 		}
 	}
-	if b.lines == 0 || len(parts) != 5 || !branchPlace.MatchString(parts[1]) {
+	if b.lines == 0 || len(parts) != 5 || !branchPlace().MatchString(parts[1]) {
 		return b, false
 	}
-	to, key := branchTo.FindStringSubmatch(parts[2]), branchKey.FindStringSubmatch(parts[3])
+	to, key := branchTo().FindStringSubmatch(parts[2]), branchKey().FindStringSubmatch(parts[3])
 	if to == nil || key == nil {
 		return b, false
 	}

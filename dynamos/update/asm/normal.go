@@ -6,34 +6,35 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"regexp"
 	"strings"
+
+	"skep/internal/lazy"
 )
 
 var (
-	counted = regexp.MustCompile(`^(.*[^.])\.[0-9]+$`)
-	clone   = regexp.MustCompile(`\.(isra|part|constprop)\.[0-9]+`)
-	unique  = regexp.MustCompile(`^(__UNIQUE_ID_.*[^0-9.])[0-9]+(\.[0-9]+)?$`)
-	number  = regexp.MustCompile(`^[0-9]+$`)
-	digits  = regexp.MustCompile(`_[0-9]+`)
-	numRef  = regexp.MustCompile(`^[0-9]+[bf]$`)
+	counted = lazy.Regexp(`^(.*[^.])\.[0-9]+$`)
+	clone   = lazy.Regexp(`\.(isra|part|constprop)\.[0-9]+`)
+	unique  = lazy.Regexp(`^(__UNIQUE_ID_.*[^0-9.])[0-9]+(\.[0-9]+)?$`)
+	number  = lazy.Regexp(`^[0-9]+$`)
+	digits  = lazy.Regexp(`_[0-9]+`)
+	numRef  = lazy.Regexp(`^[0-9]+[bf]$`)
 
 	// immediate is a number that an instruction contains.
-	immediate = regexp.MustCompile(`\$-?[0-9]+\b`)
+	immediate = lazy.Regexp(`\$-?[0-9]+\b`)
 )
 
 // isClone reports whether gcc changed a function's parameters or split it.
-func isClone(name string) bool { return clone.MatchString(name) }
+func isClone(name string) bool { return clone().MatchString(name) }
 
 // baseName returns a name without the compiler's number, and whether it had one.
 func baseName(name string) (string, bool) {
-	if m := unique.FindStringSubmatch(name); m != nil {
+	if m := unique().FindStringSubmatch(name); m != nil {
 		return m[1], true
 	}
 	if isClone(name) {
 		return name, false
 	}
-	if m := counted.FindStringSubmatch(name); m != nil {
+	if m := counted().FindStringSubmatch(name); m != nil {
 		return m[1], true
 	}
 	return name, false
@@ -104,7 +105,7 @@ func (n *normalizer) textOf(s *Symbol) string {
 	labels := map[string]int{}
 	lines := newBugLines(s)
 	for _, l := range s.lines {
-		if name, ok := strings.CutSuffix(l.text, ":"); ok && number.MatchString(name) {
+		if name, ok := strings.CutSuffix(l.text, ":"); ok && number().MatchString(name) {
 			b.WriteString("label-" + index(labels, name) + ":\n")
 			continue
 		}
@@ -121,14 +122,14 @@ func (n *normalizer) textOf(s *Symbol) string {
 
 // pool matches the section of a constant, which names the first function that
 // uses the constant.
-var pool = regexp.MustCompile(`^\.rodata\..*(\.(str|cst)[0-9.]+)$`)
+var pool = lazy.Regexp(`^\.rodata\..*(\.(str|cst)[0-9.]+)$`)
 
 // sectionOf returns the section of a variable without the variable's name.
 func sectionOf(s *Symbol) string {
 	if s.Func {
 		return s.Section
 	}
-	if m := pool.FindStringSubmatch(s.Section); m != nil {
+	if m := pool().FindStringSubmatch(s.Section); m != nil {
 		return ".rodata" + m[1]
 	}
 	if cut, ok := strings.CutSuffix(s.Section, "."+s.Name); ok {
@@ -155,7 +156,7 @@ func (n *normalizer) normalToken(s *Symbol, t string, labels map[string]int) str
 		}
 		return t
 	}
-	if hasPrefix(t, ".L") || numRef.MatchString(t) {
+	if hasPrefix(t, ".L") || numRef().MatchString(t) {
 		name := strings.TrimRight(t, "bf")
 		if hasPrefix(t, ".L") {
 			name = t
@@ -166,7 +167,7 @@ func (n *normalizer) normalToken(s *Symbol, t string, labels map[string]int) str
 		return b
 	}
 	if hasPrefix(t, "__initcall__") { // has its line in its name
-		return digits.ReplaceAllString(t, "_")
+		return digits().ReplaceAllString(t, "_")
 	}
 	return t
 }
@@ -181,7 +182,7 @@ func index(m map[string]int, key string) string {
 }
 
 // maskNumbers replaces the numbers that instructions contain.
-func maskNumbers(text string) string { return immediate.ReplaceAllString(text, "$$number") }
+func maskNumbers(text string) string { return immediate().ReplaceAllString(text, "$$number") }
 
 // A bugLines masks the line numbers in the table of WARN and BUG. They change with
 // each line that is added above.

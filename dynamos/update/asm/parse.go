@@ -4,9 +4,10 @@ package asm
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"skep/internal/lazy"
 )
 
 // A place is a section as a directive names it.
@@ -96,7 +97,7 @@ func (p *parser) parseMark(l line) {
 //
 // gcc may write a string literal before #NO_APP. Only its label shows that.
 func (p *parser) parsePiece(l line) error {
-	if constLabel.MatchString(l.text) {
+	if constLabel().MatchString(l.text) {
 		p.unit.loose = slices.DeleteFunc(p.unit.loose, func(s *Symbol) bool { return s == p.item })
 		p.app, p.pending = false, keepAlignment(p.item.lines)
 		return p.parseTop(l)
@@ -116,9 +117,9 @@ func (p *parser) parsePiece(l line) error {
 }
 
 var (
-	constLabel = regexp.MustCompile(`^\.LC[0-9]+:$`)
-	hotLabel   = regexp.MustCompile(`^\.L(COLD|HOT)E[0-9]+:$`)
-	dataWord   = regexp.MustCompile(`^\.(byte|value|short|word|hword|2byte|long|int|4byte|quad|8byte|octa|zero|skip|space|string(8|16|32|64)?|ascii|asciz|float|single|double|base64|uleb128|sleb128|fill)$`)
+	constLabel = lazy.Regexp(`^\.LC[0-9]+:$`)
+	hotLabel   = lazy.Regexp(`^\.L(COLD|HOT)E[0-9]+:$`)
+	dataWord   = lazy.Regexp(`^\.(byte|value|short|word|hword|2byte|long|int|4byte|quad|8byte|octa|zero|skip|space|string(8|16|32|64)?|ascii|asciz|float|single|double|base64|uleb128|sleb128|fill)$`)
 )
 
 // isInSymbol reports whether a statement is part of the open symbol.
@@ -126,7 +127,7 @@ func (p *parser) isInSymbol(s string) bool {
 	word, rest := cutMnemonic(s)
 	name := p.item.Name
 	if !p.item.Func {
-		return dataWord.MatchString(word) || s == name+":" ||
+		return dataWord().MatchString(word) || s == name+":" ||
 			word == ".size" && firstArg(rest) == name
 	}
 	if !p.sized {
@@ -135,7 +136,7 @@ func (p *parser) isInSymbol(s string) bool {
 	}
 	// The end of the cold part follows the end of the function.
 	arg := firstArg(rest)
-	return word == ".size" && arg == name+".cold" || hotLabel.MatchString(s) ||
+	return word == ".size" && arg == name+".cold" || hotLabel().MatchString(s) ||
 		word == ".section" && (arg == ".text.unlikely."+name || arg == p.item.Section && strings.HasSuffix(arg, "."+name))
 }
 
@@ -215,7 +216,7 @@ func (p *parser) parseTop(l line) error {
 		}
 		return nil
 	}
-	if constLabel.MatchString(l.text) {
+	if constLabel().MatchString(l.text) {
 		p.item = &Symbol{Name: strings.TrimSuffix(l.text, ":"), Section: p.now.name, Flags: p.now.flags,
 			lines: append(keepAlignment(p.pending), l)}
 		p.pending = nil

@@ -261,7 +261,7 @@ func TestCallsThatCount(t *testing.T) {
 		"get_x": true, "budget_of": false, "x_put_y": true, "output": false, "kref": true, "refcount_inc": true, "kmem_cache": true, "complete": true, "preempt_count": true,
 		"seqcount": true, "rcu_read": true, "waiting": true, "percpu_ref_x": true, "local_irq_x": true, "local_bh_y": true, "spin_irqsave": true, "x_irqrestore": true,
 		"alloc": true, "free": true, "rwsem": true, "mutex": true, "block": true, "read": false} {
-		if pairs.MatchString(name) != want {
+		if pairs().MatchString(name) != want {
 			t.Errorf("%s counts: %v", name, !want)
 		}
 	}

@@ -8,9 +8,10 @@ import (
 	"debug/elf"
 	"encoding/hex"
 	"fmt"
-	"regexp"
 	"sort"
 	"strings"
+
+	"skep/internal/lazy"
 )
 
 // A Mismatch is a difference between a file compiled here and the image.
@@ -55,15 +56,15 @@ type Function struct {
 // splitSections are those that the compiler makes one of for each function
 // when it is told to. The image was compiled without: there, functions of a
 // file lie in one section, and near jumps between them are short.
-var splitSections = regexp.MustCompile(`(?m)^\t\.section\t\.text(\.[A-Za-z0-9_.$]+)(,"ax",@progbits)?$`)
+var splitSections = lazy.Regexp(`(?m)^\t\.section\t\.text(\.[A-Za-z0-9_.$]+)(,"ax",@progbits)?$`)
 
 // kinds of code have sections of their own in either case.
 var kinds = []string{".unlikely", ".hot", ".startup", ".exit"}
 
 // FoldSections undoes -ffunction-sections in the compiler's assembly.
 func FoldSections(text []byte) []byte {
-	return splitSections.ReplaceAllFunc(text, func(line []byte) []byte {
-		m := splitSections.FindSubmatch(line)
+	return splitSections().ReplaceAllFunc(text, func(line []byte) []byte {
+		m := splitSections().FindSubmatch(line)
 		kind := ""
 		for _, k := range kinds {
 			if rest, ok := strings.CutPrefix(string(m[1]), k); ok && (rest == "" || rest[0] == '.') {

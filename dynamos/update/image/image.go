@@ -18,10 +18,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"strings"
 	"sync"
 
+	"skep/internal/lazy"
 	"skep/lab"
 )
 
@@ -198,16 +198,16 @@ func (im *Image) readNotes() error {
 
 // banner is what /proc/version says: release, builder, compiler and linker,
 // and, in Debian's kernels, the version of the package.
-var banner = regexp.MustCompile(`Linux version ([0-9][^ ]{0,64}) \([^()\n]{0,200}\) \(([^\n]{1,200}), GNU ld [^\n]{0,300}\n`)
-var debianVersion = regexp.MustCompile(` Debian ([0-9][0-9A-Za-z.+~-]{0,60}) `)
+var banner = lazy.Regexp(`Linux version ([0-9][^ ]{0,64}) \([^()\n]{0,200}\) \(([^\n]{1,200}), GNU ld [^\n]{0,300}\n`)
+var debianVersion = lazy.Regexp(` Debian ([0-9][0-9A-Za-z.+~-]{0,60}) `)
 
 func (im *Image) readBanner() {
-	m := banner.FindSubmatch(im.sectionData(".rodata"))
+	m := banner().FindSubmatch(im.sectionData(".rodata"))
 	if m == nil {
 		return
 	}
 	im.Release, im.Compiler = string(m[1]), string(m[2])
-	if v := debianVersion.FindSubmatch(m[0]); v != nil {
+	if v := debianVersion().FindSubmatch(m[0]); v != nil {
 		im.Version = string(v[1])
 	}
 }

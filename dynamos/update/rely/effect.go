@@ -4,18 +4,19 @@ package rely
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"skep/internal/lazy"
 )
 
 // Names of functions tell what those of other files do. One that initializes something
 // sets it up; all others rely on what they are given.
 var (
-	initializer = regexp.MustCompile(`(^|_)(init|INIT|setup|initialize)(_|$)`)
-	maker       = regexp.MustCompile(`alloc|(^|_)(create|dup|clone|new|kmemdup|kstrdup)(_|$)`)
-	taker       = regexp.MustCompile(`(^|_)(get|hold|inc|request|register|enable|open|prepare|grab|acquire|ref|start|add|queue|schedule|mod|attach|link|pin)(_|$)`)
-	releaser    = regexp.MustCompile(`free|(^|_)(put|drop|dec|release|unregister|disable|close|unprepare|del|remove|destroy|cancel|unref|deref|flush|kill|stop|detach|unlink|unpin|shutdown|delete|exit|cleanup)(_|$)`)
+	initializer = lazy.Regexp(`(^|_)(init|INIT|setup|initialize)(_|$)`)
+	maker       = lazy.Regexp(`alloc|(^|_)(create|dup|clone|new|kmemdup|kstrdup)(_|$)`)
+	taker       = lazy.Regexp(`(^|_)(get|hold|inc|request|register|enable|open|prepare|grab|acquire|ref|start|add|queue|schedule|mod|attach|link|pin)(_|$)`)
+	releaser    = lazy.Regexp(`free|(^|_)(put|drop|dec|release|unregister|disable|close|unprepare|del|remove|destroy|cancel|unref|deref|flush|kill|stop|detach|unlink|unpin|shutdown|delete|exit|cleanup)(_|$)`)
 )
 
 // content is what a statement does, without the compiler's numbers.
@@ -27,7 +28,7 @@ func (s *step) content() string {
 // function initialize.
 func setsOf(s *step) []place {
 	out := slices.Clone(s.sets)
-	if initializer.MatchString(s.call) {
+	if initializer().MatchString(s.call) {
 		for _, a := range s.args {
 			out = append(out, a.to...)
 		}
@@ -39,7 +40,7 @@ func setsOf(s *step) []place {
 // does with its arguments, it tells itself.
 func (v *version) usesOf(s *step) []place {
 	out := slices.Clone(s.uses)
-	if s.call != "" && !initializer.MatchString(s.call) && v.functions[s.call] == nil {
+	if s.call != "" && !initializer().MatchString(s.call) && v.functions[s.call] == nil {
 		for _, a := range s.args {
 			out = append(out, a.to...)
 		}
@@ -51,10 +52,10 @@ func (v *version) usesOf(s *step) []place {
 // returns, it may have found.
 func (v *version) madeOf(s *step) (kinds []string) {
 	f := v.functions[s.call]
-	if own := f != nil && v.texts[f.file] != nil; !own && maker.MatchString(s.call) && s.makes != "" {
+	if own := f != nil && v.texts[f.file] != nil; !own && maker().MatchString(s.call) && s.makes != "" {
 		kinds = append(kinds, s.makes)
 	}
-	if initializer.MatchString(s.call) && len(s.args) > 0 && s.args[0].kind != "" {
+	if initializer().MatchString(s.call) && len(s.args) > 0 && s.args[0].kind != "" {
 		kinds = append(kinds, s.args[0].kind)
 	}
 	return kinds
@@ -69,7 +70,7 @@ func (v *version) givenOf(s *step) []string {
 // takenOf are the structures that a statement makes, or takes a reference to.
 func (v *version) takenOf(s *step) []string {
 	kinds := v.madeOf(s)
-	if taker.MatchString(s.call) && !releaser.MatchString(s.call) {
+	if taker().MatchString(s.call) && !releaser().MatchString(s.call) {
 		kinds = append(kinds, kindsOf(s)...)
 		if s.makes != "" {
 			kinds = append(kinds, s.makes)
@@ -80,7 +81,7 @@ func (v *version) takenOf(s *step) []string {
 
 // releasedOf are those that it gives back.
 func releasedOf(s *step) []string {
-	if !releaser.MatchString(s.call) {
+	if !releaser().MatchString(s.call) {
 		return nil
 	}
 	return kindsOf(s)
@@ -88,7 +89,7 @@ func releasedOf(s *step) []string {
 
 // releasedPlaces are where the pointers lie that a statement gives back.
 func releasedPlaces(s *step) (out []place) {
-	if releaser.MatchString(s.call) {
+	if releaser().MatchString(s.call) {
 		for _, a := range s.args {
 			out = append(append(out, a.from...), a.to...)
 		}

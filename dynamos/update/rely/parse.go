@@ -4,10 +4,11 @@ package rely
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"skep/internal/lazy"
 )
 
 // A place is memory that outlives a call: a member of a structure, or a variable of the
@@ -51,18 +52,18 @@ type function struct {
 }
 
 var (
-	location   = regexp.MustCompile(`\[([^\[\]: ]+):(\d+):\d+(?: discrim \d+)?\] ?`)
-	heading    = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_.]*) \((.*)\)$`)
-	declared   = regexp.MustCompile(`^  ([A-Za-z_].*?)([A-Za-z_][A-Za-z0-9_]*)(?: ?\[.*\])?;$`)
-	numbered   = regexp.MustCompile(`^(.*?)_\d+$`)
-	memory     = regexp.MustCompile(`__MEM <((?:[^<>]|<[^<>]*>)*)> \(`)
-	nameless   = regexp.MustCompile(`\.?\bD[._]\d+`)
-	called     = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_.]*) \((.*)\)$`)
-	structure  = regexp.MustCompile(`^(?:const |volatile )*((?:struct |union )?[A-Za-z_][A-Za-z0-9_]*)`)
-	isZero     = regexp.MustCompile(`^(?:_Literal \(.*\) )?0[ul]*$`)
-	words      = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`)
-	blockStart = regexp.MustCompile(`^__BB\((\d+)[^:]*:$`)
-	asmMemory  = regexp.MustCompile(`"([^"]*)" ((?:[^",:]|->)+)`)
+	location   = lazy.Regexp(`\[([^\[\]: ]+):(\d+):\d+(?: discrim \d+)?\] ?`)
+	heading    = lazy.Regexp(`^([A-Za-z_][A-Za-z0-9_.]*) \((.*)\)$`)
+	declared   = lazy.Regexp(`^  ([A-Za-z_].*?)([A-Za-z_][A-Za-z0-9_]*)(?: ?\[.*\])?;$`)
+	numbered   = lazy.Regexp(`^(.*?)_\d+$`)
+	memory     = lazy.Regexp(`__MEM <((?:[^<>]|<[^<>]*>)*)> \(`)
+	nameless   = lazy.Regexp(`\.?\bD[._]\d+`)
+	called     = lazy.Regexp(`^([A-Za-z_][A-Za-z0-9_.]*) \((.*)\)$`)
+	structure  = lazy.Regexp(`^(?:const |volatile )*((?:struct |union )?[A-Za-z_][A-Za-z0-9_]*)`)
+	isZero     = lazy.Regexp(`^(?:_Literal \(.*\) )?0[ul]*$`)
+	words      = lazy.Regexp(`[A-Za-z_][A-Za-z0-9_]*`)
+	blockStart = lazy.Regexp(`^__BB\((\d+)[^:]*:$`)
+	asmMemory  = lazy.Regexp(`"([^"]*)" ((?:[^",:]|->)+)`)
 )
 
 // A reader reads what the compiler tells of one function after another.
@@ -150,13 +151,13 @@ func isOpen(line string) bool {
 func (r *reader) begin(head string) {
 	r.now, r.types, r.values = &function{next: map[int][]int{}}, map[string]string{}, map[string]argument{}
 	r.block, r.ended, r.labels, r.jumps = 0, false, map[string]int{}, map[int]string{}
-	m := heading.FindStringSubmatch(head)
+	m := heading().FindStringSubmatch(head)
 	if m == nil {
 		return
 	}
 	r.now.name = m[1]
 	for _, p := range splitList(m[2]) {
-		if d := declared.FindStringSubmatch("  " + p + ";"); d != nil {
+		if d := declared().FindStringSubmatch("  " + p + ";"); d != nil {
 			r.types[d[2]] = strings.TrimSpace(d[1])
 		}
 	}
@@ -164,8 +165,8 @@ func (r *reader) begin(head string) {
 
 // readFlow reads where blocks begin and go on.
 func (r *reader) readFlow(line string) {
-	text := strings.TrimSpace(location.ReplaceAllString(line, ""))
-	if m := blockStart.FindStringSubmatch(text); m != nil {
+	text := strings.TrimSpace(location().ReplaceAllString(line, ""))
+	if m := blockStart().FindStringSubmatch(text); m != nil {
 		n, _ := strconv.Atoi(m[1])
 		if !r.ended {
 			r.now.next[r.block] = append(r.now.next[r.block], n)
@@ -191,7 +192,7 @@ func hasOne(text string, begins ...string) bool {
 // end connects the blocks of a function.
 func (r *reader) end() *function {
 	for block, text := range r.jumps {
-		for _, w := range words.FindAllString(text, -1) {
+		for _, w := range words().FindAllString(text, -1) {
 			if to, ok := r.labels[w]; ok {
 				r.now.next[block] = append(r.now.next[block], to)
 			}
@@ -202,9 +203,9 @@ func (r *reader) end() *function {
 
 func (r *reader) readLine(line string) {
 	r.readFlow(line)
-	at := location.FindStringSubmatch(line)
+	at := location().FindStringSubmatch(line)
 	if at == nil {
-		if m := declared.FindStringSubmatch(line); m != nil {
+		if m := declared().FindStringSubmatch(line); m != nil {
 			r.types[m[2]] = strings.TrimSpace(m[1])
 		}
 		return
@@ -214,8 +215,8 @@ func (r *reader) readLine(line string) {
 		r.now.file = s.file
 	}
 	s.line, _ = strconv.Atoi(at[2])
-	text := strings.TrimSuffix(strings.TrimSpace(location.ReplaceAllString(line, "")), ";")
-	text = memory.ReplaceAllStringFunc(text, func(m string) string { return strings.ReplaceAll(m, " ", "~") })
+	text := strings.TrimSuffix(strings.TrimSpace(location().ReplaceAllString(line, "")), ";")
+	text = memory().ReplaceAllStringFunc(text, func(m string) string { return strings.ReplaceAll(m, " ", "~") })
 	switch {
 	case strings.HasPrefix(text, "__asm__"):
 		r.readAssembly(&s, text)
@@ -237,7 +238,7 @@ func (r *reader) readLine(line string) {
 
 // readAssembly takes what assembly in the source writes as both written and read.
 func (r *reader) readAssembly(s *step, text string) {
-	for _, m := range asmMemory.FindAllStringSubmatch(text, -1) {
+	for _, m := range asmMemory().FindAllStringSubmatch(text, -1) {
 		places, _ := r.readPlace(strings.TrimSpace(m[2]))
 		s.uses = append(s.uses, places...)
 		if strings.Contains(m[1], "=") || strings.Contains(m[1], "+") {
@@ -248,7 +249,7 @@ func (r *reader) readAssembly(s *step, text string) {
 
 func (r *reader) readAssignment(s *step, to, from string) {
 	var v argument
-	if m := called.FindStringSubmatch(from); m != nil && !isPhi(m[1]) {
+	if m := called().FindStringSubmatch(from); m != nil && !isPhi(m[1]) {
 		if _, local := r.typeOf(m[1]); !local {
 			s.call = m[1]
 		}
@@ -277,7 +278,7 @@ func (r *reader) readAssignment(s *step, to, from string) {
 	}
 	places, _ := r.readPlace(to)
 	s.sets = append(s.sets, places...)
-	s.clears = isZero.MatchString(from)
+	s.clears = isZero().MatchString(from)
 }
 
 func isPhi(text string) bool { return strings.HasPrefix(text, "__PHI") }
@@ -316,7 +317,7 @@ func (r *reader) typeOf(word string) (string, bool) {
 	if t, ok := r.types[word]; ok {
 		return t, true
 	}
-	if m := numbered.FindStringSubmatch(word); m != nil {
+	if m := numbered().FindStringSubmatch(word); m != nil {
 		t, ok := r.types[m[1]]
 		return t, ok
 	}
@@ -338,7 +339,7 @@ var plainTypes = map[string]bool{"void": true, "char": true, "signed": true, "un
 	"u8": true, "u16": true, "u32": true, "u64": true, "_Bool": true, "bool": true, "__u8": true, "__u16": true, "__u32": true, "__u64": true}
 
 func structureOf(typ string) string {
-	m := structure.FindStringSubmatch(strings.TrimSpace(typ))
+	m := structure().FindStringSubmatch(strings.TrimSpace(typ))
 	if m == nil || plainTypes[m[1]] {
 		return ""
 	}
@@ -348,7 +349,7 @@ func structureOf(typ string) string {
 // readPlace reads an operand in memory. Memory of the function's own has no place.
 func (r *reader) readPlace(word string) (places []place, address bool) {
 	word, address = strings.CutPrefix(word, "&")
-	word = nameless.ReplaceAllString(word, "")
+	word = nameless().ReplaceAllString(word, "")
 	if rest, ok := strings.CutPrefix(word, "__MEM~<"); ok {
 		return r.readMemory(rest), address
 	}

@@ -3,8 +3,9 @@
 package rely
 
 import (
-	"regexp"
 	"strings"
+
+	"skep/internal/lazy"
 )
 
 // A statement is a piece of source that ends with a semicolon or a brace.
@@ -14,7 +15,7 @@ type statement struct {
 }
 
 // branch begins a statement that ends with its brackets.
-var branch = regexp.MustCompile(`^\s*(else\s+)?(if|for|while|switch)\s*\(`)
+var branch = lazy.Regexp(`^\s*(else\s+)?(if|for|while|switch)\s*\(`)
 
 // splitStatements parts a source. Text of comments and directives counts for nothing.
 func splitStatements(text string) []statement {
@@ -50,7 +51,7 @@ func splitStatements(text string) []statement {
 		case '(':
 			depth++
 		case ')':
-			if depth = max(0, depth-1); depth == 0 && branch.MatchString(now.String()) {
+			if depth = max(0, depth-1); depth == 0 && branch().MatchString(now.String()) {
 				now.WriteByte(c)
 				end() // what follows is a statement of its own
 				continue

@@ -9,10 +9,10 @@ import (
 	"io"
 	"maps"
 	"os"
-	"regexp"
 	"slices"
 
 	"skep/dynamos/update/asm"
+	"skep/internal/lazy"
 )
 
 // Changes compares all units. A change is nil where the update takes nothing of
@@ -125,7 +125,7 @@ func (w *Work) restoreNames(units []Unit, says io.Writer) error {
 	return nil
 }
 
-var functionType = regexp.MustCompile(`(?m)^\t\.type\t([A-Za-z0-9_]+), @function$`)
+var functionType = lazy.Regexp(`(?m)^\t\.type\t([A-Za-z0-9_]+), @function$`)
 
 // findRenamed looks for such functions where some come and some go.
 func (u Unit) findRenamed() (map[string]string, error) {
@@ -136,7 +136,7 @@ func (u Unit) findRenamed() (map[string]string, error) {
 			return nil, err
 		}
 		names[i] = map[string]bool{}
-		for _, m := range functionType.FindAllSubmatch(text, -1) {
+		for _, m := range functionType().FindAllSubmatch(text, -1) {
 			names[i][string(m[1])] = true
 		}
 	}

@@ -142,8 +142,8 @@ func (t *Tree) sourcesOf(ctx context.Context, module string) (map[string]bool, e
 	seen := map[string]bool{}
 	parts := strings.Split(out, "echo ")
 	for _, text := range parts[1:] { // a file each, with the name of its module
-		m := compiles.FindStringSubmatch("echo " + text)
-		if name := namesModule.FindStringSubmatch(text); m != nil && name != nil && name[1] == module && m[1] == "[M]" {
+		m := compiles().FindStringSubmatch("echo " + text)
+		if name := namesModule().FindStringSubmatch(text); m != nil && name != nil && name[1] == module && m[1] == "[M]" {
 			seen[path.Clean(m[2])+".c"] = true
 		}
 	}

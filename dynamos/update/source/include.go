@@ -9,8 +9,9 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
+
+	"skep/internal/lazy"
 )
 
 // Where the compiler looks for <headers>, in its order, and what it includes
@@ -21,7 +22,7 @@ var (
 	always = []string{"include/linux/compiler-version.h", "include/linux/kconfig.h", "include/linux/compiler_types.h"}
 )
 
-var includeLine = regexp.MustCompile(`^#[ \t]*include[ \t]*(["<])([^">\n]+)[">]`)
+var includeLine = lazy.Regexp(`^#[ \t]*include[ \t]*(["<])([^">\n]+)[">]`)
 
 // An includes knows what each file of a tree includes. Conditions are not
 // looked at: a file counts as included where it may be.
@@ -43,7 +44,7 @@ func includedNames(text []byte) [][][]byte {
 		line, rest, _ := bytes.Cut(text, []byte("\n"))
 		text = rest
 		if line = bytes.TrimLeft(line, " \t"); len(line) > 0 && line[0] == '#' {
-			if m := includeLine.FindSubmatch(line); m != nil {
+			if m := includeLine().FindSubmatch(line); m != nil {
 				out = append(out, m)
 			}
 		}

@@ -5,8 +5,9 @@
 package source
 
 import (
-	"regexp"
 	"strings"
+
+	"skep/internal/lazy"
 )
 
 // An item is one definition or declaration at the top of a C file.
@@ -20,13 +21,13 @@ type item struct {
 }
 
 var (
-	commentText = regexp.MustCompile(`(?s)/\*.*?\*/|//[^\n]*`)
-	joined      = regexp.MustCompile(`\\\r?\n`)
-	blanks      = regexp.MustCompile(`\s+`)
-	ident       = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`)
-	beforeParen = regexp.MustCompile(`([A-Za-z_][A-Za-z0-9_]*)\s*\(`)
-	tagged      = regexp.MustCompile(`^(?:typedef\s+)?(?:struct|union|enum)\s+(?:__[a-z_]+\s+)?([A-Za-z_][A-Za-z0-9_]*)?`)
-	declarator  = regexp.MustCompile(`([A-Za-z_][A-Za-z0-9_]*)\s*(?:\[[^\]]*\]\s*)*(?::[^;,]*)?[;,=)}]`)
+	commentText = lazy.Regexp(`(?s)/\*.*?\*/|//[^\n]*`)
+	joined      = lazy.Regexp(`\\\r?\n`)
+	blanks      = lazy.Regexp(`\s+`)
+	ident       = lazy.Regexp(`[A-Za-z_][A-Za-z0-9_]*`)
+	beforeParen = lazy.Regexp(`([A-Za-z_][A-Za-z0-9_]*)\s*\(`)
+	tagged      = lazy.Regexp(`^(?:typedef\s+)?(?:struct|union|enum)\s+(?:__[a-z_]+\s+)?([A-Za-z_][A-Za-z0-9_]*)?`)
+	declarator  = lazy.Regexp(`([A-Za-z_][A-Za-z0-9_]*)\s*(?:\[[^\]]*\]\s*)*(?::[^;,]*)?[;,=)}]`)
 )
 
 // attributes look like functions and are none.
@@ -41,7 +42,7 @@ type itemizer struct {
 
 // splitItems cuts a C file at its top level. If brackets do not pair, as between two branches of a condition, the result is incomplete.
 func splitItems(text string) (list []item, complete bool) {
-	text = joined.ReplaceAllString(commentText.ReplaceAllString(text, " "), " ")
+	text = joined().ReplaceAllString(commentText().ReplaceAllString(text, " "), " ")
 	var z itemizer
 	var body strings.Builder
 	depth := 0
@@ -74,7 +75,7 @@ func (z *itemizer) readDirective(s string) bool {
 			z.conditions = z.conditions[:n-1]
 		}
 	case "define":
-		if name := ident.FindString(rest); name != "" {
+		if name := ident().FindString(rest); name != "" {
 			z.add(item{kind: 'm', names: []string{name}, text: s})
 		}
 		return false
@@ -123,7 +124,7 @@ func isFunction(text string) bool {
 }
 
 func (z *itemizer) endItem(text string) {
-	text = strings.TrimSpace(blanks.ReplaceAllString(text, " "))
+	text = strings.TrimSpace(blanks().ReplaceAllString(text, " "))
 	if text == "" || text == ";" {
 		return
 	}
@@ -133,13 +134,13 @@ func (z *itemizer) endItem(text string) {
 	case hasBody && isFunction(text):
 		it.kind, it.head = 'f', strings.TrimSpace(head)
 		it.names = calledNames(head)
-	case hasBody && tagged.MatchString(text):
+	case hasBody && tagged().MatchString(text):
 		it.kind = 's'
-		if m := tagged.FindStringSubmatch(text); m[1] != "" {
+		if m := tagged().FindStringSubmatch(text); m[1] != "" {
 			it.names = append(it.names, m[1])
 		}
 		if strings.Contains(head, "enum") {
-			it.names = append(it.names, ident.FindAllString(text[len(head):], -1)...)
+			it.names = append(it.names, ident().FindAllString(text[len(head):], -1)...)
 		} else if it.parts = declaredNames(text); len(it.names) > 0 { // what is behind its members has its type
 			it.tag = it.names[0]
 			it.names = append(it.names, declaredNames(text[strings.LastIndexByte(text, '}')+1:])...)
@@ -157,28 +158,28 @@ func (z *itemizer) endItem(text string) {
 // calledNames are the names before brackets: the function, or what a macro makes.
 func calledNames(head string) []string {
 	var out []string
-	for _, m := range beforeParen.FindAllStringSubmatch(head, -1) {
+	for _, m := range beforeParen().FindAllStringSubmatch(head, -1) {
 		if !attributes[m[1]] {
 			out = append(out, m[1])
 			break
 		}
 	}
 	if _, args, ok := strings.Cut(head, "("); ok && len(out) == 1 && out[0] == strings.ToUpper(out[0]) {
-		out = append(out, ident.FindAllString(args, -1)...)
+		out = append(out, ident().FindAllString(args, -1)...)
 	}
 	return out
 }
 
 func declaredNames(text string) []string {
 	var out []string
-	for _, m := range declarator.FindAllStringSubmatch(text, -1) {
+	for _, m := range declarator().FindAllStringSubmatch(text, -1) {
 		out = append(out, m[1])
 	}
 	return out
 }
 
 func (z *itemizer) add(it item) {
-	it.text = strings.Join(append(append([]string{}, z.conditions...), blanks.ReplaceAllString(it.text, " ")), "\n")
+	it.text = strings.Join(append(append([]string{}, z.conditions...), blanks().ReplaceAllString(it.text, " ")), "\n")
 	z.out = append(z.out, it)
 }
 

@@ -195,7 +195,7 @@ func (w *Work) madeWith(n *includes, names, files map[string]bool) error {
 		more, _ := splitItems(text)
 		for _, it := range more {
 			if it.isStruct() || it.makesStructs() {
-				it.text = pointer.ReplaceAllString(it.text, "") // one to something is no part of it
+				it.text = pointer().ReplaceAllString(it.text, "") // one to something is no part of it
 				list = append(list, made{it, f})
 			}
 		}

@@ -12,9 +12,10 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
+
+	"skep/internal/lazy"
 )
 
 // objectsFile lists what the kernel's make would compile for the image, a line
@@ -24,10 +25,10 @@ const objectsFile = ".skep-objects"
 // modulesFile lists the sources of modules, once somebody asked for them.
 const modulesFile = ".skep-modules"
 
-var compiles = regexp.MustCompile(`echo '  CC (    |\[M\]) +([a-zA-Z0-9_./+-]+)\.o'`)
+var compiles = lazy.Regexp(`echo '  CC (    |\[M\]) +([a-zA-Z0-9_./+-]+)\.o'`)
 
 // namesModule finds the module that the compiler is told.
-var namesModule = regexp.MustCompile(`KBUILD_MODNAME=kmod_([A-Za-z0-9_]+)`)
+var namesModule = lazy.Regexp(`KBUILD_MODNAME=kmod_([A-Za-z0-9_]+)`)
 
 // listObjects asks make what a build of the image would compile. Modules have
 // five times as many files, and few patches ask for those.
@@ -77,7 +78,7 @@ func (t *Tree) moduleSources(ctx context.Context) (map[string]bool, error) {
 // compiledSources picks the sources out of make's lines: mark is [M] for modules.
 func (t *Tree) compiledSources(out, mark string) map[string]bool {
 	seen := map[string]bool{}
-	for _, m := range compiles.FindAllStringSubmatch(out, -1) {
+	for _, m := range compiles().FindAllStringSubmatch(out, -1) {
 		name := path.Clean(m[2]) + ".c" // amdgpu takes sources by way of ..
 		if strings.TrimSpace(m[1]) == mark && exists(filepath.Join(t.Dir, name)) {
 			seen[name] = true
@@ -138,7 +139,7 @@ func (t *Tree) moduleOf(ctx context.Context, path string) (module string, ok boo
 	out, err := runOutput(ctx, t.Dir, nil, "make", append([]string{"-n"}, t.loudArgs(name+".o")...)...)
 	_, behind, ok := strings.Cut(string(out), "echo '  CC [M]  "+name+".o'")
 	own, _, _ := strings.Cut(behind, "echo ") // up to the next file
-	if m := namesModule.FindStringSubmatch(own); m != nil {
+	if m := namesModule().FindStringSubmatch(own); m != nil {
 		module = m[1]
 	}
 	return module, ok, err

@@ -9,16 +9,17 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
+
+	"skep/internal/lazy"
 )
 
 // wide is from how many users on a header's change is followed by the names
 // that it touches, and not by who includes it.
 const wide = 64
 
-var pointer = regexp.MustCompile(`\b(struct|union) [A-Za-z0-9_]+ \*`)
+var pointer = lazy.Regexp(`\b(struct|union) [A-Za-z0-9_]+ \*`)
 
 // A reach says how far a changed header goes: to files that speak of a name
 // whose meaning changed, or of a macro, inline function or structure of any
@@ -101,7 +102,7 @@ func (r *reach) index(list []item) {
 		}
 		text := it.text
 		if it.kind == 's' && !r.strict { // a pointer to something is no part of it
-			text = pointer.ReplaceAllString(text, "")
+			text = pointer().ReplaceAllString(text, "")
 		}
 		seen := map[string]bool{}
 		eachWord(text, func(w string) bool {

@@ -7,13 +7,14 @@ package source
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
+
+	"skep/internal/lazy"
 )
 
 // linkage says who can call a function and nothing of what it does.
-var linkage = regexp.MustCompile(`(?m)^(?:(?:static|extern|inline) )+`)
+var linkage = lazy.Regexp(`(?m)^(?:(?:static|extern|inline) )+`)
 
 // changedFunctions tells of a file's functions whether the patch changes what they do:
 // their own text, or that of anything which it names, however far. Others may
@@ -95,23 +96,23 @@ func isNewDeclaration(it item, was []item) bool {
 	text := it.text[strings.LastIndexByte(it.text, '\n')+1:] // without its conditions
 	before, after, ok := strings.Cut(text, it.names[0])
 	if !ok || strings.TrimSpace(before) == "" || !strings.HasPrefix(after, "(") || strings.Index(after, ")") != len(after)-len(");") ||
-		strings.Contains(before, "typedef") || attribute.MatchString(before) {
+		strings.Contains(before, "typedef") || attribute().MatchString(before) {
 		return false
 	}
 	return !slices.ContainsFunc(was, func(old item) bool { return slices.Equal(old.names, it.names) && old.kind == 'p' })
 }
 
 // attribute is what a declaration may say beyond types: it counts for callers.
-var attribute = regexp.MustCompile(`\b__|\bnoinline|\bnotrace`)
+var attribute = lazy.Regexp(`\b__|\bnoinline|\bnotrace`)
 
-var directive = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*(include|undef|pragma|line)\b.*$`)
+var directive = lazy.Regexp(`(?m)^[ \t]*#[ \t]*(include|undef|pragma|line)\b.*$`)
 
 // meaningDirectives are those lines that may change the meaning of all below.
 func meaningDirectives(text string) string {
-	return strings.Join(directive.FindAllString(commentText.ReplaceAllString(text, " "), -1), "\n")
+	return strings.Join(directive().FindAllString(commentText().ReplaceAllString(text, " "), -1), "\n")
 }
 
-func plainLinkage(text string) string { return linkage.ReplaceAllString(text, "") }
+func plainLinkage(text string) string { return linkage().ReplaceAllString(text, "") }
 
 // allIncludes are a file and what it includes.
 func (n *includes) allIncludes(file string) map[string]bool {
