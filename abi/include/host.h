@@ -591,8 +591,9 @@ struct abi_host {
 	s64 (*futex)(const struct abi_futex_op *op, u32 thread);
 	/*
 	 * From now on, whenever this process ends or executes a program, also
-	 * by SIGKILL, the host calls abi_robust_dead after the last thread. Is
-	 * called once per process, and again in a child of fork. NULL: only a
+	 * by SIGKILL, the host calls abi_robust_dead after the last thread has
+	 * executed its last guest code. Is called once per process, and again
+	 * in a child of fork. NULL: only a
 	 * thread that ends by itself releases its robust futexes.
 	 */
 	s64 (*robust)(void);

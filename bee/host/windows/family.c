@@ -71,7 +71,7 @@ static HANDLE event_open(s32 pid, int create)
 }
 
 /* A process that has no event yet looks for signals when it starts. */
-static void member_wake(const struct win_member *m)
+void bee_member_wake(const struct win_member *m)
 {
 	HANDLE h = event_open(m->pid, 0);
 
@@ -84,7 +84,7 @@ static void member_wake(const struct win_member *m)
 void bee_member_signal(struct win_member *m, u32 signo)
 {
 	__atomic_fetch_or(&m->pending, 1ull << (signo - 1), __ATOMIC_SEQ_CST);
-	member_wake(m);
+	bee_member_wake(m);
 }
 
 s64 bee_member_queue(struct win_member *m, const struct abi_siginfo *info)
@@ -105,7 +105,7 @@ s64 bee_member_queue(struct win_member *m, const struct abi_siginfo *info)
 	q->ticket = __atomic_fetch_add(&bee_family_table->ticket, 1,
 				       __ATOMIC_SEQ_CST);
 	__atomic_store_n(&q->state, 2, __ATOMIC_SEQ_CST);
-	member_wake(m);
+	bee_member_wake(m);
 	return 0;
 }
 
@@ -425,6 +425,7 @@ static DWORD WINAPI signal_thread(void *arg)
 {
 	bee_thread_adopt(arg);
 	for (;;) {
+		bee_robust_killed();
 		take_signals();
 		WaitForSingleObject(event, INFINITE);
 	}

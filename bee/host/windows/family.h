@@ -46,6 +46,7 @@ struct win_member {
 	u32 stopped;	 /* atomic: the signal that stopped it */
 	u32 change;	 /* atomic: a status for wait(2), of one that lives */
 	u32 change_told; /* its parent got SIGCHLD for it */
+	u32 robust, killed;	/* atomic: robust.c */
 	s64 user_ns, system_ns; /* valid when it has ended */
 };
 
@@ -71,6 +72,7 @@ struct win_mail *bee_member_mail(const struct win_member *m);
 int bee_member_change(struct win_member *m, u32 from, u32 to); /* 1: done */
 struct win_member *bee_member_find(s32 pid);		       /* or NULL */
 void bee_member_signal(struct win_member *m, u32 signo);
+void bee_member_wake(const struct win_member *m); /* its signal thread */
 struct abi_siginfo;
 /* 0, or -EAGAIN: 16 wait already. */
 s64 bee_member_queue(struct win_member *m, const struct abi_siginfo *info);
@@ -107,6 +109,14 @@ void bee_family_end(u32 status);
 /* stop.c: this process stops, until another thread calls bee_stop_end. */
 s64 bee_stop(u32 signo);
 void bee_stop_end(void);
+/* robust.c */
+#define WIN_SIGKILL 9
+/* This process is about to end: releases its robust futexes. self: 1 if the
+ * caller is a guest thread. No other thread executes guest code afterwards. */
+void bee_robust_end(u32 self);
+void bee_robust_killed(void); /* does not return if it is to end by SIGKILL */
+/* Returns when the process has ended by itself, or will not. */
+void bee_robust_kill(struct win_member *m, HANDLE process);
 /* kin.c */
 s64 bee_family(struct abi_family_op *op, u32 thread);
 /* The process `process` is member `pid` from now on. 0 or -ESRCH. */

@@ -49,6 +49,7 @@ static struct win_member *member_new(void)
 	m->group = bee_family_own->group;
 	m->session = bee_family_own->session;
 	m->process = m->status = m->said = m->told = m->reap = m->death = 0;
+	m->robust = m->killed = 0;
 	m->pending = 0;
 	m->stopped = m->change = m->change_told = 0;
 	memset(bee_member_mail(m), 0, sizeof(struct win_mail));
@@ -239,12 +240,14 @@ static s64 wait_info(struct abi_family_op *op)
 
 static s64 member_kill(struct win_member *m)
 {
-	HANDLE h = OpenProcess(PROCESS_TERMINATE, FALSE, m->process);
+	HANDLE h =
+		OpenProcess(PROCESS_TERMINATE | SYNCHRONIZE, FALSE, m->process);
 
 	if (!h)
 		return -LINUX_EPERM;
 	m->status = SIGKILL;
 	__atomic_store_n(&m->said, 1, __ATOMIC_SEQ_CST);
+	bee_robust_kill(m, h);
 	TerminateProcess(h, BEE_EXIT_SIGNAL + SIGKILL);
 	CloseHandle(h);
 	return 0;

@@ -19,6 +19,8 @@
 static struct bee_options options;
 static HANDLE goodbye; /* set if bee ends the process on purpose */
 
+static void end_guest(u32 status);
+
 static const struct abi_host host = {
 	.mem_commit = bee_mem_commit,
 	.mem_protect = bee_mem_protect,
@@ -41,6 +43,7 @@ static const struct abi_host host = {
 	.wait = bee_wait,
 	.wake = bee_wake,
 	.futex = bee_futex,
+	.robust = bee_robust_watch,
 	.timer_arm = bee_timer_arm,
 	.clock = bee_clock,
 	.random = bee_random,
@@ -59,7 +62,7 @@ static const struct abi_host host = {
 	.sock_open = bee_sock_open,
 	.sock = bee_sock,
 	.io_wait = bee_io_wait,
-	.proc_exit = bee_proc_exit,
+	.proc_exit = end_guest,
 	.log = bee_log,
 };
 
@@ -205,6 +208,12 @@ void bee_proc_exit(u32 status)
 		report_write(status);
 	bee_family_end(status);
 	end_process(signal ? BEE_EXIT_SIGNAL + signal : status >> 8 & 0xff);
+}
+
+static void end_guest(u32 status)
+{
+	bee_robust_end(1);
+	bee_proc_exit(status);
 }
 
 /* The child ------------------------------------------------------------------

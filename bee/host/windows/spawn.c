@@ -383,6 +383,7 @@ s64 bee_spawn_start(struct win_start *s, HANDLE section, struct win_spawn *e,
 __attribute__((noreturn)) static void leave_place(struct win_start *s,
 						  const struct win_spawn *e)
 {
+	bee_robust_end(1);
 	if (e->mirrored) {
 		ResumeThread(s->info.hThread);
 		bee_filelock_await(s->info.hProcess);

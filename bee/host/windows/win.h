@@ -121,6 +121,7 @@ void bee_timer_arm(u64 deadline_ns);
 s64 bee_wait(u32 *word, u32 expect, u64 deadline_ns);
 void bee_wake(u32 *word, u32 count);
 s64 bee_futex(const struct abi_futex_op *op, u32 thread); /* futex.c */
+s64 bee_robust_watch(void);				  /* robust.c */
 
 /* Faults: fault.c ------------------------------------------------------- */
 
