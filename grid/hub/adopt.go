@@ -40,7 +40,7 @@ type carried struct {
 // returning is what a hub that was started again still waits for. Hub.mu guards it.
 type returning struct {
 	open    bool
-	late    bool            // calls that may run again wait for no node any more
+	late    bool            // all nodes are back, or calls that may run again wait for them no more
 	keys    map[string]bool // sessions that did not come back yet
 	leases  map[carryKey]carried
 	calls   map[sched.CallID]bool // numbers of leases; a node may claim any
@@ -288,7 +288,9 @@ func (h *Hub) forgetAdopted(c *call) {
 // awaitReturn waits for what a killed hub had.
 func (h *Hub) awaitReturn() {
 	if h.pass(min(h.cfg.returnIn, h.cfg.Hold)) {
+		h.mu.Lock()
 		h.queueWaiting()
+		h.mu.Unlock()
 	}
 	if h.pass(h.cfg.Hold - h.cfg.returnIn) {
 		h.endReturn()
@@ -310,11 +312,16 @@ func (h *Hub) pass(d time.Duration) bool {
 	return true
 }
 
+// allBack reports whether each node that has joined has said what leases it has.
+func (h *Hub) allBack() bool {
+	lockdep.AssertHeld(&h.mu)
+	return h.roster.all(func(id string) bool { n := h.nodes[id]; return n != nil && n.ready })
+}
+
 // queueWaiting has the calls run again that no node has brought. One that has called its master
 // could only fail, so it waits for its node as long as runs are kept.
 func (h *Hub) queueWaiting() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	lockdep.AssertHeld(&h.mu)
 	h.back.late = true
 	for k, c := range h.back.waiting {
 		if !c.called {

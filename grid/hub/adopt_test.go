@@ -252,6 +252,7 @@ func TestCarriedNumbersAreClaimed(t *testing.T) {
 // that nobody claims are cancelled. A second lease of a call is not needed.
 func TestWhatDoesNotComeBack(t *testing.T) {
 	w, m, a := newTrio(t, keepRuns, 2)
+	w.join() // it may have what no other node has
 	m.call(7, nil)
 	m.call(8, nil)
 	one, other := a.nextLease(), a.nextLease()
@@ -445,7 +446,9 @@ func TestLateNodeComesBack(t *testing.T) {
 	r := w.returnMaster(m)
 	r.call(7, nil)
 	waitUntil(t, "a call that waits", func() bool { w.hub.mu.Lock(); defer w.hub.mu.Unlock(); return len(w.hub.back.waiting) == 1 })
+	w.hub.mu.Lock()
 	w.hub.queueWaiting()
+	w.hub.mu.Unlock()
 	a.returnAgent(2, carriedLease(l))
 	if v := receiveFrom(t, "the end of the late lease", a.cancels); v.Fence != l.Fence {
 		t.Errorf("%+v was cancelled", v)
@@ -506,5 +509,28 @@ func TestMasterHearsThatItsRunIsGone(t *testing.T) {
 	m.events.Close()
 	if e := m.readFailure(0); !strings.Contains(e.Text, "its 'skep run' is gone") {
 		t.Errorf("%q", e.Text)
+	}
+}
+
+// Once each node is back that was not removed, a call that none of them brought waits no longer.
+func TestNodesAreBack(t *testing.T) {
+	w, m, a := newTrio(t, keepRuns, 2)
+	other, away := w.join(), w.join()
+	w.crash(func(c *Config) { c.returnIn = time.Hour })
+	if err := w.hub.RemoveNode(away.node.ID()); err != nil {
+		t.Fatal(err)
+	}
+	r := w.returnMaster(m)
+	r.call(7, nil)
+	waitUntil(t, "a call that waits", func() bool { w.hub.mu.Lock(); defer w.hub.mu.Unlock(); return len(w.hub.back.waiting) == 1 })
+	a.returnAgent(2)
+	w.hub.mu.Lock()
+	if len(w.hub.back.waiting) != 1 {
+		t.Error("the hub waits for one of two nodes only")
+	}
+	w.hub.mu.Unlock()
+	other.returnAgent(0)
+	if l := a.nextLease(); l.Client != 7 {
+		t.Errorf("%+v", l.Lease)
 	}
 }

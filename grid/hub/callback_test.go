@@ -235,8 +235,8 @@ func TestCallbacksAndTheNextHub(t *testing.T) {
 		if _, err := w.cli.RunAgain(t.Context(), m.events); err != nil {
 			t.Fatal(err)
 		}
-		w.hub.queueWaiting()
 		w.hub.mu.Lock()
+		w.hub.queueWaiting()
 		if len(w.hub.back.waiting) != 1 {
 			t.Error("a call that cannot run again does not wait for its node any more")
 		}

@@ -294,6 +294,9 @@ func (h *Hub) admitNode(n *node, name string, v *proto.Hello) *proto.Problem {
 		h.handleEvent(e)
 	}
 	h.offerCarried(n, v.Carried)
+	if h.back.open && h.allBack() {
+		h.queueWaiting()
+	}
 	return nil
 }
 

@@ -64,6 +64,18 @@ func (r *roster) isKnown(id string) bool {
 	return ok && !m.Removed
 }
 
+// all reports whether f is true of each node that may connect.
+func (r *roster) all(f func(id string) bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id, m := range r.list {
+		if !m.Removed && !f(id) {
+			return false
+		}
+	}
+	return true
+}
+
 func (r *roster) isRemoved(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
