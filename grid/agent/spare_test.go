@@ -69,6 +69,9 @@ func TestSpareWorkers(t *testing.T) {
 	if ended, started := p.takeTurns(t, "g"); ended != "a" || started != "g" {
 		t.Errorf("without spare workers: %q ended, %q started", ended, started)
 	}
+	if ended, _ := newPool(1).takeTurns(t, "ab"); ended != "a" {
+		t.Errorf("one more than the slots: %q ended", ended)
+	}
 }
 
 // A worker with the data of a former Initialize is not kept in vain.

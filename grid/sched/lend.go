@@ -46,18 +46,11 @@ func (n *node) endLend(f Fence) {
 }
 
 // countSeated counts the running leases that have slots.
-func (n *node) countSeated() (count int) {
-	for _, l := range n.running {
-		if !l.Extra {
-			count++
-		}
-	}
-	return count
-}
+func (n *node) countSeated() int { return len(n.running) - n.extra }
 
 // hasPlace reports whether fewer leases than were lent have lent places.
 func (n *node) hasPlace() bool {
-	return n.isUsable() && len(n.running)-n.countSeated() < len(n.lends)
+	return n.isUsable() && n.extra < len(n.lends)
 }
 
 // grantInner gives lent places to inner calls: the oldest of a session that lends there, else the
@@ -74,6 +67,7 @@ func (s *Scheduler) grantInner() {
 			}
 			l := s.newLease(n, c, false, false)
 			l.Extra = true
+			n.extra++
 			s.runLease(l)
 			if key := c.idleWorker(); n.idle[key] > 0 {
 				n.idle[key]--

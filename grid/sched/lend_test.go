@@ -70,6 +70,17 @@ var lendScripts = []script{
 		step{4, submitInner(3, 1, false), nil},
 		step{5, callDone("a", 2, 2), []string{"commit 2 #2", "grant 3 to a #3 extra"}},
 	)},
+	{"an inner call takes the idle worker of its session", Config{}, []step{
+		{0, SessionOpen{Session: 1}, nil}, {0, backNode("a", 2), nil}, {0, backNode("b", 2), nil},
+		{0, askSlots("a", 1), nil},
+		{1, submitBack(1), []string{"grant 1 to a #1"}},
+		{1, Ask{Node: "a", Slots: 1, Memory: 1 << 40, Held: []Digest{modA.Module}, Idle: []Idle{{1, modA}}}, nil},
+		{1, Ask{Node: "b", Slots: 1, Memory: 1 << 40, Held: []Digest{modA.Module}}, nil},
+		{2, lends("a", 1, 1), nil},
+		{2, submitInner(2, 1, false), []string{"grant 2 to a #2 extra"}},
+		{3, submitCall(3, 1, modA), []string{"grant 3 to b #3"}},
+		{4, submitCall(4, 1, modA), []string{"grant 4 to a #4"}}, // it has a slot
+	}},
 	{"a drained node lends its places", Config{}, oneBackNode(
 		step{2, NodeDrain{Node: "a", On: true}, nil},
 		step{3, submitInner(2, 1, false), nil},

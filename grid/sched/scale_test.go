@@ -65,6 +65,15 @@ func (s *Scheduler) checkIndex() string {
 	var free []*node
 	ready := map[work][]*node{}
 	for _, n := range s.nodes {
+		extra := 0
+		for _, l := range n.running {
+			if l.Extra {
+				extra++
+			}
+		}
+		if extra != n.extra {
+			return fmt.Sprintf("%s runs %d extra leases, it has %d", n.id, extra, n.extra)
+		}
 		if n.open(false) {
 			free = append(free, n)
 		}
@@ -86,6 +95,7 @@ func (s *Scheduler) checkIndex() string {
 // The index is right after each event, also of nodes that vanish, return, are barred and
 // drained.
 func TestIndexIsRight(t *testing.T) {
+	extras := 0
 	for seed := range uint64(40) {
 		rng := rand.New(rand.NewPCG(seed, 5))
 		c := newCrowd(6, 2, 3, 40)
@@ -107,15 +117,27 @@ func TestIndexIsRight(t *testing.T) {
 			case r < 80:
 				c.now = c.now.Add(time.Duration(rng.IntN(8)) * time.Second)
 				c.handle(Tick{})
-			case r < 90:
+			case r < 84:
 				c.handle(Beat{Node: id})
+			case r < 90 && len(c.runs) > 0:
+				l := c.runs[rng.IntN(len(c.runs))]
+				c.handle(Lend{Node: l.Node, Fence: l.Fence, Session: l.Session, On: rng.IntN(3) > 0})
+			case r < 95:
+				c.calls++
+				c.handle(CallQueued{Call: c.calls, Session: SessionID(rng.IntN(3) + 1), Worker: Worker{Module: Digest{1}}, Memory: 1 << 20, Inner: true})
 			default:
 				c.queue(SessionID(rng.IntN(3) + 1))
 			}
 			if why := c.s.checkIndex(); why != "" {
 				t.Fatalf("seed %d: %s", seed, why)
 			}
+			for _, n := range c.s.nodes {
+				extras += n.extra
+			}
 		}
+	}
+	if extras < 1000 {
+		t.Errorf("%d extra leases were seen", extras)
 	}
 }
 
@@ -140,14 +162,16 @@ func TestBusyNodesCostNothing(t *testing.T) {
 }
 
 // BenchmarkTurn measures three events: the end of a call, the node's request and another
-// call, where 10,000 nodes are busy and 100,000 calls wait.
+// call, where 10,000 slots are busy and 100,000 calls wait.
 func BenchmarkTurn(b *testing.B) {
-	for _, sessions := range []int{1, 16} {
-		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) {
-			c := newCrowd(10000, 1, sessions, 110000)
-			for i := 0; b.Loop(); i++ {
-				c.turn(i)
-			}
-		})
+	for _, slots := range []int{1, 50} {
+		for _, sessions := range []int{1, 16} {
+			b.Run(fmt.Sprintf("slots=%d/sessions=%d", slots, sessions), func(b *testing.B) {
+				c := newCrowd(10000/slots, slots, sessions, 110000)
+				for i := 0; b.Loop(); i++ {
+					c.turn(i)
+				}
+			})
+		}
 	}
 }

@@ -55,6 +55,7 @@ type node struct {
 	spare   uint64 // free memory of its last Ask, less the memory granted since
 	last    uint64 // number of the last grant
 	running []*lease
+	extra   int // of running, without slots
 	ahead   []*lease
 	lends   []lend
 	idle    map[Idle]int
@@ -644,7 +645,9 @@ func (s *Scheduler) removeLease(l *lease) {
 	} else {
 		n.running = drop(n.running)
 		n.used -= c.memory
-		if !l.Extra {
+		if l.Extra {
+			n.extra--
+		} else {
 			s.leaveSeat(l)
 		}
 	}
