@@ -290,9 +290,33 @@ static int run_cycle(u32 i, u64 *counted)
 	return err ?: use_unload();
 }
 
-/* Comes and goes under load, while a processor goes and comes: each cycle sets
- * the first hook of the functions and removes the last one while all call
- * them. */
+/* After each third cycle, until no function is hooked and all were called
+ * since. */
+static int await_unhooked(u32 cycle)
+{
+	u64 calls[CPUS];
+	int err, i, tries;
+
+	if (cycle % 3)
+		return 0;
+	err = use_alone();
+	for (i = 0; i < CPUS; i++)
+		calls[i] = __atomic_load_n(&hammers[i].calls, __ATOMIC_RELAXED);
+	for (i = 0; i < CPUS && !err; i++) {
+		for (tries = 0; tries < 600 &&
+				calls[i] == __atomic_load_n(&hammers[i].calls,
+							    __ATOMIC_RELAXED);
+		     tries++)
+			sleep_ms(10);
+		if (tries == 600)
+			err = -ETIMEDOUT;
+	}
+	return err;
+}
+
+/* Comes and goes under load, while a processor goes and comes. The next cycle
+ * may take the hooks again before they are removed, so each third waits until
+ * the last one is, while all call the functions. */
 static void run_cycles(u32 n)
 {
 	u64 made, newer, wrong, counted = 0;
@@ -302,7 +326,7 @@ static void run_cycles(u32 n)
 	select_hand();
 	start_hammers(0);
 	for (i = 0; i < n && !err; i++)
-		err = run_cycle(i, &counted);
+		err = run_cycle(i, &counted) ?: await_unhooked(i);
 	if (!tap_ok(!err, "engine: cycles under load"))
 		printf("# %d (%s) in cycle %u: %s\n", err, strerror(-err),
 		       i - 1, use_why);
