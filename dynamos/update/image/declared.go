@@ -80,11 +80,8 @@ func readDeclared(data *dwarf.Data, reader *dwarf.Reader, e *dwarf.Entry, name s
 		return p, err
 	}
 	for e.Children {
-		child, err := reader.Next()
-		if err != nil || child == nil || child.Tag == 0 {
-			if err != nil {
-				return p, err
-			}
+		child, _ := reader.Next() // who reads on gets an error again
+		if child == nil || child.Tag == 0 {
 			break
 		}
 		switch child.Tag {

@@ -36,6 +36,7 @@ int pairs(struct two a, struct two b, struct two c) { return a.a + b.a + c.a; }
 int over(struct two a, struct two b, struct two c, int d) { return a.a + b.a + c.a + d; }
 struct two both(void) { return (struct two){1, 2}; }
 enum kind which(void) { return FIRST; }
+unsigned long whole(void) { return 1; }
 struct nine { char text[9]; } nines(void) { return (struct nine){"x"}; }
 int deep(int ****************p, int *****************more, const int ***************c, volatile int ***************v, const int ****************far, volatile int ****************off) { return !p + !more + !c + !v + !far + !off; }
 `
@@ -59,6 +60,7 @@ var declaredWant = map[string]Prototype{
 	"both":    {Text: "struct two both()", Result: "value", Uncounted: "gives back a struct two, which takes more than one register"},
 	"deep":    {Text: "int deep(int" + stars(16) + " p, ?" + stars(17) + " more, const int" + stars(15) + " c, int" + stars(15) + " v, const ?" + stars(16) + " far, ?" + stars(16) + " off)", Args: 6, Result: "int"},
 	"nines":   {Text: "struct nine nines()", Result: "value", Uncounted: "gives back a struct nine, which takes more than one register"},
+	"whole":   {Text: "long unsigned int whole()", Result: "value"},
 	"which":   {Text: "enum kind which()", Result: "value"},
 }
 
