@@ -167,11 +167,12 @@ check: $(RUNNER) $(if $(CHOSEN),,all) $(call needs,$(or $(CHOSEN),$(CHECK_SUITES
 	$(AGAIN) -floor tests/floor:check -spec SPEC.md -spec-part))
 
 # At the end it says whether the floor would be too low for the tests that suites
-# passed when they ran last, which a whole run would only find at its end.
+# passed when they ran last, or a promise has no number of its own, which a whole run
+# would only find after the build.
 style: $(RUNNER) $(call needs,style) ## check format, warnings, includes, sizes, licences, spelling
 	$(call run_suites,style,style)
 	$(if $(dry),,$(call write_suites,$(ALL_SUITES),forecast))$(Q)$(RUNNER) -suites $(B)/test/forecast.suites \
-	-logs $(B)/test -floor tests/floor:test -forecast
+	-logs $(B)/test -floor tests/floor:test -spec SPEC.md -forecast
 
 wine: $(RUNNER) $(if $(CHOSEN),,all) $(call needs,$(or $(CHOSEN),$(wine_suites))) ## run the suites under Wine (T=wine-bee for one)
 	$(call run_suites,$(or $(CHOSEN),$(wine_suites)),$(call run_name,wine),$(if $(CHOSEN),,$(AGAIN)))

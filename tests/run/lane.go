@@ -94,8 +94,8 @@ const lanesMax = 4
 // The suites that boot machines, one after the other, take the longest: all others give way to
 // them. Those that share a resource come next. The fillers may run at any time beside others.
 const (
-	sharedNiceness = 2
-	fillerNiceness = 5
+	sharedNiceness = 4
+	fillerNiceness = 12
 )
 
 // parallelLanes are the processes that run suites in parallel with this one. Each takes the
