@@ -99,6 +99,25 @@ func (w *walker) walkExisting() {
 	w.checkDevice("after a revert that was refused", "4242")
 	w.runUpdate("revert --wait 2m --remove dynamos_hand"+reason, "unloaded")
 	w.checkDevice("after a revert with a reason", "0")
+	w.unloadDummy()
+	if both {
+		w.walkExistingLater(apply, reason, load)
+	}
+	w.loadDummy()
+	load("relies")
+	w.checkRefused("an update that relies on what objects of the kernel lack is refused", apply, 4, "the kernel may have such objects")
+	w.runUpdate(apply+reason, "on trial for all")
+	w.checkRefused("nor is it reverted without a reason", "revert dynamos_hand", 4, "say why they do no harm")
+	w.runUpdate("revert --wait 2m --remove dynamos_hand"+reason, "unloaded")
+	w.unloadDummy()
+	w.walkBackFromExisting(reason)
+}
+
+// walkExistingLater loads the module after the update, which leaves with it, and applies it once
+// more after a revert without the module.
+func (w *walker) walkExistingLater(apply, reason string, load func(string)) {
+	w.t.Helper()
+	w.loadDummy()
 	load("module")
 	w.unloadDummy()
 	w.runUpdate(apply, "on trial for all")
@@ -118,14 +137,6 @@ func (w *walker) walkExisting() {
 	w.checkDevice("after a revert without the module, and once more with it", "4242")
 	w.runUpdate("revert --wait 2m --remove dynamos_hand"+reason, "unloaded")
 	w.unloadDummy()
-	w.loadDummy()
-	load("relies")
-	w.checkRefused("an update that relies on what objects of the kernel lack is refused", apply, 4, "the kernel may have such objects")
-	w.runUpdate(apply+reason, "on trial for all")
-	w.checkRefused("nor is it reverted without a reason", "revert dynamos_hand", 4, "say why they do no harm")
-	w.runUpdate("revert --wait 2m --remove dynamos_hand"+reason, "unloaded")
-	w.unloadDummy()
-	w.walkBackFromExisting(reason)
 }
 
 // walkBackFromExisting goes back from an update that relies on what objects lack, to one that it
