@@ -81,9 +81,14 @@ func TestForecast_start(t *testing.T) {
 // A forecast reads the promises too: a run would refuse to begin.
 func TestForecast_spec(t *testing.T) {
 	o := options{logs: t.TempDir(), tsv: "now.tsv", floor: writeFile(t, "test 1\n") + ":test", forecast: true,
-		suites: writeFile(t, plantSuite("tap", "60", "echo 1..1; echo ok 1 - a")+"\n"),
-		spec:   writeFile(t, "**a-1** One.\nHeld by: `planted: a`.\n\n**a-1** Another.\nHeld by: `planted: a`.\n")}
-	if _, err := runAll(o, &reporter{out: &strings.Builder{}}); err == nil || !strings.Contains(err.Error(), "promise a-1 is declared twice") {
-		t.Errorf("%v", err)
+		suites: writeFile(t, plantSuite("tap", "60", "echo 1..1; echo ok 1 - a")+"\n")}
+	for text, want := range map[string]string{
+		"**a-1** One.\nHeld by: `planted: a`.\n\n**a-1** Another.\nHeld by: `planted: a`.\n": "promise a-1 is declared twice",
+		"**a-1** One.\nHeld by: `planted: * a*`.\n":                                          "only the end of a name may be *",
+	} {
+		o.spec = writeFile(t, text)
+		if _, err := runAll(o, &reporter{out: &strings.Builder{}}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
 	}
 }

@@ -52,6 +52,9 @@ func readSpec(path string) ([]promise, error) {
 		seen[p.id] = true
 		if _, names, ok := strings.Cut(para, "Held by:"); ok {
 			for _, t := range promiseTest.FindAllStringSubmatch(names, -1) {
+				if strings.Contains(strings.TrimSuffix(t[2], "*"), "*") {
+					return nil, fmt.Errorf("%s: promise %s: %s: only the end of a name may be *", path, p.id, t[0])
+				}
 				p.tests = append(p.tests, [2]string{t[1], t[2]})
 			}
 		}
