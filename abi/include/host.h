@@ -593,8 +593,8 @@ struct abi_host {
 	 * From now on, whenever this process ends or executes a program, also
 	 * by SIGKILL, the host calls abi_robust_dead after the last thread has
 	 * executed its last guest code. Is called once per process, and again
-	 * in a child of fork. NULL: only a
-	 * thread that ends by itself releases its robust futexes.
+	 * in a child of fork. NULL: only a thread that ends by itself releases
+	 * its robust futexes.
 	 */
 	s64 (*robust)(void);
 

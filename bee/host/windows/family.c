@@ -10,7 +10,6 @@
 #define CLD_EXITED 1
 #define CLD_KILLED 2
 #define SIGCONT 18
-#define SIGKILL 9
 #define SIGCHLD 17
 #define SIGNALS 64
 #define FIRST_PID 1000
@@ -221,7 +220,7 @@ int bee_family_ended(DWORD process, HANDLE h, DWORD code)
 	}
 	if (!m->said)
 		say_death(m, code);
-	bee_member_end(m, m->said ? m->status : SIGKILL);
+	bee_member_end(m, m->said ? m->status : WIN_SIGKILL);
 	return 0;
 }
 

@@ -14,7 +14,6 @@
 #define WNOWAIT 0x1000000u
 #define P_PID 1
 #define P_PGID 2
-#define SIGKILL 9
 #define SIGCONT 18
 #define BIT(signo) (1ull << ((signo)-1))
 #define STOPS                                                                  \
@@ -245,10 +244,10 @@ static s64 member_kill(struct win_member *m)
 
 	if (!h)
 		return -LINUX_EPERM;
-	m->status = SIGKILL;
+	m->status = WIN_SIGKILL;
 	__atomic_store_n(&m->said, 1, __ATOMIC_SEQ_CST);
 	bee_robust_kill(m, h);
-	TerminateProcess(h, BEE_EXIT_SIGNAL + SIGKILL);
+	TerminateProcess(h, BEE_EXIT_SIGNAL + WIN_SIGKILL);
 	CloseHandle(h);
 	return 0;
 }
@@ -267,7 +266,7 @@ static s64 signal_one(struct win_member *m, const struct abi_siginfo *info)
 {
 	u32 signo = (u32)info->signo;
 
-	if (signo == SIGKILL && bee_member_state(m) == WIN_MEMBER_LIVE)
+	if (signo == WIN_SIGKILL && bee_member_state(m) == WIN_MEMBER_LIVE)
 		return member_kill(m);
 	if (!signo || bee_member_state(m) == WIN_MEMBER_ZOMBIE)
 		return 0;
