@@ -100,7 +100,7 @@ func (w *walker) walkExisting() {
 	w.runUpdate("revert --wait 2m --remove dynamos_hand"+reason, "unloaded")
 	w.checkDevice("after a revert with a reason", "0")
 	w.unloadDummy()
-	if both {
+	if vmtest.Both {
 		w.walkExistingLater(apply, reason, load)
 	}
 	w.loadDummy()

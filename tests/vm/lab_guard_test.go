@@ -51,12 +51,9 @@ var guards = []struct {
 		"no test and no plan"}},
 }
 
-// both says that the long form is wanted.
-var both = os.Getenv(vmtest.BothVar) != ""
-
 func TestLabGuard(t *testing.T) {
 	for _, tt := range guards {
-		if tt.long && !both {
+		if tt.long && !vmtest.Both {
 			continue
 		}
 		t.Run(tt.name, func(t *testing.T) {
@@ -78,7 +75,7 @@ func TestLabGuard(t *testing.T) {
 // is named as the cause of a failure.
 func TestLabGuard_killed(t *testing.T) {
 	for _, who := range []string{"its starter", "the test", "QEMU"} {
-		if who != "its starter" && !both {
+		if who != "its starter" && !vmtest.Both {
 			continue
 		}
 		t.Run(who, func(t *testing.T) {

@@ -617,7 +617,7 @@ func (m *smsMachine) testNativeProxy(t *testing.T) {
 
 func (m *smsMachine) testFiles(t *testing.T) {
 	parts := 12
-	if both {
+	if vmtest.Both {
 		parts = 100
 	}
 	out := m.runShell(t, fmt.Sprintf(`head -c 1048576 /dev/urandom >/run/m

@@ -31,9 +31,12 @@ const margin = 15 * time.Second
 // BothVar asks for the long form of each test on each kernel, as `make test-full T=vm-both` does.
 const BothVar = "SKEP_VM_BOTH"
 
+// Both reports whether it is set.
+var Both = os.Getenv(BothVar) != ""
+
 // IsLong reports whether a test runs in its long form on this kernel. `make test` runs the long
 // form on one kernel. On the other it runs a short one: what depends on the kernel's version.
-func IsLong(kernel, on string) bool { return kernel == on || os.Getenv(BothVar) != "" }
+func IsLong(kernel, on string) bool { return kernel == on || Both }
 
 // Full in place of a kernel says that a test has a long form only: `make test` leaves it out.
 const Full = ""
