@@ -158,6 +158,22 @@ func parentPID(pid int) int {
 	return n
 }
 
+// waitForGroup waits until no process of a job's group lives. The MPI's launcher outlives a
+// skep that was killed: it ends the ranks first, and then removes its files.
+func (j *job) waitForGroup() error {
+	group := strconv.Itoa(j.Cmd.Process.Pid)
+	return watch.Poll(soon, func() error {
+		all, _ := filepath.Glob("/proc/[0-9]*") // fails only for a bad pattern
+		for _, dir := range all {
+			pid, _ := strconv.Atoi(filepath.Base(dir))
+			if s := readStat(pid); len(s) > 2 && s[2] == group && isAlive(pid) {
+				return fmt.Errorf("process %d of the job is still there", pid)
+			}
+		}
+		return nil
+	})
+}
+
 // waitUntilGone waits until the processes have ended, and checks that skep o2g
 // status removes the pages of those that were killed.
 func (b *bench) waitUntilGone(pids []int) error {

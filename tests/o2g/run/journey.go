@@ -275,7 +275,7 @@ func (b *bench) checkInterrupt(m mpi, what string, signal syscall.Signal, status
 	if err = errors.Join(err, j.checkEnd(soon, status)); err != nil {
 		return err
 	}
-	return b.waitUntilGone(pids)
+	return errors.Join(b.waitUntilGone(pids), j.waitForGroup())
 }
 
 // checkStatus checks that skep o2g status lists the endpoints of a running job.
