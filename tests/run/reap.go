@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"skep/internal/load"
 )
@@ -147,13 +148,28 @@ func reapOrphans(own int, done <-chan struct{}) {
 			return
 		case <-ticker.C:
 		}
-		for _, pid := range listChildren()[os.Getpid()] {
-			if pid != own {
-				var ws syscall.WaitStatus
-				syscall.Wait4(pid, &ws, syscall.WNOHANG, nil)
-			}
+		for pid := endedChild(); pid > 0 && pid != own && !isSpared(pid); pid = endedChild() {
+			var ws syscall.WaitStatus
+			syscall.Wait4(pid, &ws, syscall.WNOHANG, nil)
 		}
 	}
+}
+
+// endedChild returns a child that ended and that nobody has waited for yet, or 0. It leaves the
+// child as it is: see waitid(2).
+func endedChild() int {
+	const all, nohang, exited, nowait = 0, 1, 4, 1 << 24
+	var info [32]int32 // siginfo_t: first the signal, and the process after four numbers
+	_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, all, 0, uintptr(unsafe.Pointer(&info)), nohang|exited|nowait, 0, 0)
+	if errno != 0 || info[0] == 0 {
+		return 0
+	}
+	return int(info[4])
+}
+
+func isSpared(pid int) bool {
+	_, ok := spared.Load(pid)
+	return ok
 }
 
 // listDescendants lists the live or unreaped processes below pid, without those that are
@@ -172,17 +188,16 @@ func listDescendants(pid int) (all []int) {
 // listChildren lists the children of each process by /proc, without those that are spared.
 func listChildren() map[int][]int {
 	children := map[int][]int{}
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, path := range stats {
-		text, err := os.ReadFile(path)
+	// A pattern such as /proc/[0-9]*/stat would have each process's folder listed.
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		text, err := os.ReadFile(dir + "/stat")
 		if err != nil {
 			continue // it ended meanwhile
 		}
-		child, parent := parseStat(text)
-		if _, ok := spared.Load(child); ok {
-			continue
+		if child, parent := parseStat(text); !isSpared(child) {
+			children[parent] = append(children[parent], child)
 		}
-		children[parent] = append(children[parent], child)
 	}
 	return children
 }
