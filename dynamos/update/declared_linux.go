@@ -4,6 +4,9 @@ package update
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"slices"
 
 	"skep/dynamos/update/asm"
 	"skep/dynamos/update/image"
@@ -34,16 +37,29 @@ func (b *builder) prototypeOf(path, name string, f *image.Function, declared *im
 	return p, ok
 }
 
-// typeOf returns the type of a function of which the kernel has one: as the changed files tell
-// it that define or call it, else as the kernel's types (BTF) do.
+// typeOf returns the type of a function of which the kernel has one: as the changed file tells
+// it that has it, else as those do that call it, else as the kernel's types (BTF) do. Callers that
+// differ are refused: one of them calls a function that was inlined, or is wrong about it.
 func (b *builder) typeOf(name string) (image.Prototype, error) {
-	for path, declared := range b.declared {
-		if p, ok := declared.Called[name]; ok {
-			return p, nil
-		}
+	paths := slices.Sorted(maps.Keys(b.declared))
+	for _, path := range paths {
 		if gate := b.gates[path]; gate != nil && gate.Functions[name] != nil {
-			return declared.Own[name], nil
+			return b.declared[path].Own[name], nil
 		}
+	}
+	var from string
+	var said image.Prototype
+	for _, path := range paths {
+		p, ok := b.declared[path].Called[name]
+		if ok && from != "" && !p.Alike(said) {
+			return image.Prototype{}, fmt.Errorf("%s calls it as %s, and %s as %s: state nothing of it, but of its callers", from, said.Text, path, p.Text)
+		}
+		if ok && from == "" {
+			from, said = path, p
+		}
+	}
+	if from != "" {
+		return said, nil
 	}
 	return b.image.Prototype(name)
 }

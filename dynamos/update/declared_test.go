@@ -93,6 +93,31 @@ func TestTypeOfUnchangedFunction(t *testing.T) {
 	}
 }
 
+// Several changed files may tell of one function: the one that has it is right, and callers
+// that differ are refused, in whichever order they are read.
+func TestTypeThatFilesDisagreeOn(t *testing.T) {
+	other := image.Prototype{Text: "int copy_array(void)", Args: 0, Result: copyArray.Result}
+	calls := func(p image.Prototype) *image.Declared {
+		return &image.Declared{Called: map[string]image.Prototype{"copy_array": p}}
+	}
+	b := builder{image: &image.Image{}, gates: map[string]*image.File{"has.c": {Functions: map[string]*image.Function{"copy_array": {}}}}}
+	for range 20 { // the order of a map is another each time
+		b.declared = map[string]*image.Declared{"a.c": calls(other), "b.c": calls(copyArray)}
+		want := "a.c calls it as int copy_array(void), and b.c as " + copyArray.Text + ": state nothing of it, but of its callers"
+		if p, err := b.typeOf("copy_array"); err == nil || err.Error() != want {
+			t.Fatalf("two callers: %+v, %v, want %q", p, err, want)
+		}
+		b.declared["has.c"] = &image.Declared{Own: map[string]image.Prototype{"copy_array": copyArray}}
+		if p, err := b.typeOf("copy_array"); err != nil || p != copyArray {
+			t.Fatalf("with the file that has it: %+v, %v", p, err)
+		}
+		b.declared = map[string]*image.Declared{"a.c": calls(copyArray), "b.c": calls(copyArray), "c.c": {}}
+		if p, err := b.typeOf("copy_array"); err != nil || p != copyArray {
+			t.Fatalf("two callers that agree: %+v, %v", p, err)
+		}
+	}
+}
+
 // What a callee takes is what the calling file says, else the kernel's types if there is one.
 func TestWhatCalleesTake(t *testing.T) {
 	im := openImage(t)
