@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -291,41 +290,6 @@ func (t *Tree) Originals(ctx context.Context, files []string, says io.Writer) (*
 	return w, units, nil
 }
 
-// copy makes a folder for this work alone, with a tree that can be patched.
-func (w *Work) copy(ctx context.Context) (*Tree, error) {
-	var err error
-	if w.Dir, err = os.MkdirTemp(filepath.Dir(w.tree.Dir), workPrefix); err != nil {
-		return nil, err
-	}
-	copied := *w.tree
-	copied.Dir = filepath.Join(w.Dir, "tree")
-	if err := w.tree.linkTree(ctx, copied.Dir, w.Units); err != nil {
-		return nil, err
-	}
-	return &copied, copied.setRelease()
-}
-
-// setRelease has the source call itself as the image does: its package was made
-// with a name of the distribution's. The file is a link to the tree's.
-func (t *Tree) setRelease() error {
-	if t.Kernel.Release == "" {
-		return nil
-	}
-	for name, text := range map[string]string{
-		"include/generated/utsrelease.h": fmt.Sprintf("#define UTS_RELEASE \"%s\"\n", t.Kernel.Release),
-		"include/config/kernel.release":  t.Kernel.Release + "\n",
-	} {
-		path := filepath.Join(t.Dir, name)
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (w *Work) applyPatch(ctx context.Context, dir string) error {
 	_, err := runOutput(ctx, dir, bytes.NewReader(join(w.parts)), "patch", "-p1", "--fuzz=0", "-f", "-s", "--no-backup-if-mismatch")
 	return err
@@ -513,97 +477,4 @@ func (w *Work) Close() error {
 		return nil
 	}
 	return os.RemoveAll(w.Dir)
-}
-
-const workPrefix = "work-"
-
-// removeStale removes what works left that were killed over a day ago.
-func removeStale(dir string) {
-	old, err := filepath.Glob(filepath.Join(dir, workPrefix+"*"))
-	if err != nil {
-		return
-	}
-	for _, w := range old {
-		if info, err := os.Stat(w); err == nil && time.Since(info.ModTime()) > 24*time.Hour {
-			os.RemoveAll(w)
-		}
-	}
-}
-
-// linkTree copies a tree: what came with the source as hard links, because patch
-// replaces what it changes; what make wrote as files of their own, because make
-// writes into them. Folders of drivers that no unit lies in keep their sources.
-// Other processes may ask the tree's make meanwhile: their temporary files stay out.
-func (t *Tree) linkTree(ctx context.Context, to string, units []string) error {
-	ready, err := os.Stat(filepath.Join(t.Dir, ".config"))
-	if err != nil {
-		return err
-	}
-	near := map[string]bool{}
-	for _, u := range units {
-		near[path.Dir(u)] = true
-	}
-	return filepath.WalkDir(t.Dir, func(from string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		rel, err := filepath.Rel(t.Dir, from)
-		if err != nil {
-			return err
-		}
-		dest := filepath.Join(to, rel)
-		if isTemporary(d.Name()) {
-			if d.IsDir() {
-				return fs.SkipDir
-			}
-			return nil
-		}
-		if d.IsDir() {
-			return os.MkdirAll(dest, 0o755)
-		}
-		if isSelfContained(rel) && path.Ext(rel) == ".c" && !near[path.Dir(rel)] {
-			return nil
-		}
-		return t.linkFile(from, dest, d, ready.ModTime())
-	})
-}
-
-// isTemporary are files that vanish any time: those of make's tries of the compiler
-// (TMPOUT in the kernel's scripts/Makefile.compiler), and lists of modules' sources,
-// which no copy reads.
-func isTemporary(name string) bool {
-	return strings.HasPrefix(name, ".tmp_") || strings.HasPrefix(name, modulesFile)
-}
-
-// isSelfContained are folders whose sources only their own folder includes.
-func isSelfContained(rel string) bool {
-	return strings.HasPrefix(rel, "drivers/") || strings.HasPrefix(rel, "sound/")
-}
-
-func (t *Tree) linkFile(from, to string, d fs.DirEntry, made time.Time) error {
-	info, err := d.Info()
-	if err != nil {
-		return err
-	}
-	switch {
-	case d.Type()&fs.ModeSymlink != 0:
-		target, err := os.Readlink(from)
-		if err != nil {
-			return err
-		}
-		return os.Symlink(target, to)
-	case info.Size() == 0 || info.ModTime().Before(made):
-		return os.Link(from, to)
-	}
-	text, err := os.ReadFile(from)
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(to, text, info.Mode().Perm()); err != nil {
-		return err
-	}
-	return os.Chtimes(to, info.ModTime(), info.ModTime())
 }
