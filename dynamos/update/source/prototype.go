@@ -16,6 +16,7 @@ import (
 // Declare has the compiler describe the functions of unpatched units, unless Assemble did.
 func (w *Work) Declare(ctx context.Context, units ...string) error {
 	alone := *w
+	alone.parts = nil
 	alone.Units, alone.Dir = slices.DeleteFunc(slices.Clone(units), func(u string) bool { return w.declared[u] != nil }), ""
 	if len(alone.Units) == 0 {
 		return nil
@@ -31,8 +32,10 @@ func (w *Work) Declare(ctx context.Context, units ...string) error {
 // declareIn compiles all units of an unpatched tree once more, and reads what the compiler
 // tells of their functions.
 func (w *Work) declareIn(ctx context.Context, t *Tree) error {
-	if err := w.compile(ctx, t, "typed", typeFlags, "-o", "prepare"); err != nil {
-		return fmt.Errorf("the unpatched source does not compile: %w", err)
+	if !w.recompile(ctx, t, "typed", typeFlags) {
+		if err := w.compile(ctx, t, "typed", typeFlags, "-o", "prepare"); err != nil {
+			return fmt.Errorf("the unpatched source does not compile: %w", err)
+		}
 	}
 	for _, u := range w.Units {
 		text := filepath.Join(w.Dir, "typed", assemblyName(u))

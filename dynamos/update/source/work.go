@@ -21,7 +21,6 @@ import (
 
 	"skep/dynamos/update/asm"
 	"skep/dynamos/update/image"
-	"skep/dynamos/update/rely"
 )
 
 // Quick is how many files are compiled without a message; Most is the largest number.
@@ -250,7 +249,7 @@ func (w *Work) Assemble(ctx context.Context, says io.Writer) ([]Unit, error) {
 	if err := w.applyPatch(ctx, copied.Dir); err != nil {
 		return nil, err
 	}
-	if err := w.compileRound(ctx, copied, "after", says, w.fixedTargets()...); err != nil {
+	if err := w.compileAfter(ctx, copied, says); err != nil {
 		return nil, &CompileError{err}
 	}
 	now, err := readLaid(copied.Dir)
@@ -358,11 +357,28 @@ func (w *Work) fixedTargets() []string {
 	return []string{"prepare"}
 }
 
+// compileAfter compiles the patched units. make is asked if the patch changes a header, from
+// which it may derive others, and if a unit does not compile, for what it says.
+func (w *Work) compileAfter(ctx context.Context, t *Tree, says io.Writer) error {
+	if w.changesUnitsOnly() {
+		w.sayRound(says, "after")
+		if w.recompile(ctx, t, "after", roundFlags) {
+			return w.moveDumps(t, "after")
+		}
+		says = io.Discard
+	}
+	return w.compileRound(ctx, t, "after", says, w.fixedTargets()...)
+}
+
+func (w *Work) sayRound(says io.Writer, name string) {
+	fmt.Fprintf(says, "compiling %s the patch: %s\n", name, strings.Join(w.Units[:min(len(w.Units), Quick)], " "))
+}
+
 // compileRound compiles all units and moves their assembly to a folder, and beside it
 // what package rely reads of them.
 func (w *Work) compileRound(ctx context.Context, t *Tree, name string, says io.Writer, settled ...string) error {
-	fmt.Fprintf(says, "compiling %s the patch: %s\n", name, strings.Join(w.Units[:min(len(w.Units), Quick)], " "))
-	args := []string{flags + " " + rely.Flag}
+	w.sayRound(says, name)
+	args := []string{roundFlags}
 	for _, s := range settled {
 		args = append(args, "-o", s)
 	}
@@ -389,7 +405,13 @@ func (w *Work) compile(ctx context.Context, t *Tree, name string, args ...string
 	if err != nil {
 		return err
 	}
-	for _, s := range targets {
+	return w.moveAssembly(t, name)
+}
+
+// moveAssembly moves the units' assembly to a folder.
+func (w *Work) moveAssembly(t *Tree, name string) error {
+	for _, u := range w.Units {
+		s := assemblyName(u)
 		to := filepath.Join(w.Dir, name, s)
 		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 			return err

@@ -18,13 +18,16 @@ import (
 )
 
 // smallMake stands for the kernel's: it compiles a file, and derives a header
-// from another as the kernel does with the layout of its structures.
+// from another as the kernel does with the layout of its structures. Like the kernel's it
+// keeps the command beside what it compiled. The file made-by-make has a line for each.
 const smallMake = `
 VERSION = 6
 PATCHLEVEL = 1
 SUBLEVEL = 9
 %.s: %.c prepare
 	$(CC) -S -O2 -Iinclude -fno-pic -fno-asynchronous-unwind-tables -fcf-protection=none -pg -mfentry $(KCFLAGS) -o $@ $<
+	echo 'cmd_$@ := $(CC) -S -O2 -Iinclude -fno-pic -fno-asynchronous-unwind-tables -fcf-protection=none -pg -mfentry $(KCFLAGS) -o $@ $<' >$(@D)/.$(@F).cmd
+	echo $@ $(KCFLAGS) >>made-by-make
 prepare:
 	cp include/layout.h include/generated/asm-offsets.h
 fs/part.o:
