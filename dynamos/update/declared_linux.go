@@ -4,7 +4,6 @@ package update
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -52,7 +51,7 @@ func (b *builder) typeOf(name string) (image.Prototype, error) {
 	for _, path := range paths {
 		p, ok := b.declared[path].Called[name]
 		if ok && from != "" && !p.Alike(said) {
-			return image.Prototype{}, fmt.Errorf("%s calls it as %s, and %s as %s: state nothing of it, but of its callers", from, said.Text, path, p.Text)
+			return image.Prototype{}, refusef("%s calls it as %s, and %s as %s: state nothing of it, but of its callers", from, said.Text, path, p.Text)
 		}
 		if ok && from == "" {
 			from, said = path, p
