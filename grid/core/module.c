@@ -198,8 +198,8 @@ static int takes_callback(const struct grid_module *m,
 	return 1;
 }
 
-/* What a function of the master can be given: no texts but plain strings, and
- * no complex numbers by value. */
+/* What a function of the master can be given: no files, and no complex numbers
+ * by value. */
 static int fits_callback(const struct skep_param *p)
 {
 	int value = p->mode == SKEP_IN && !p->dims;
@@ -207,7 +207,7 @@ static int fits_callback(const struct skep_param *p)
 	if (p->refers && (!can_size(p) || p->mode != SKEP_IN))
 		return 0;
 	if (grid_type_text(p->type))
-		return p->type == SKEP_STRING && value;
+		return p->type == SKEP_STRING;
 	return p->type != SKEP_MASTER_FUNCTION &&
 	       !(value &&
 		 (p->type == SKEP_SCOMPLEX || p->type == SKEP_DCOMPLEX));

@@ -47,9 +47,8 @@ func (p *parser) checkOfCallback(d *define, q, own *param) {
 	switch {
 	case own.callback != nil:
 		p.problemf(own.at, "the callback %q can't have a callback: give it to %q", q.name, d.name)
-	case own.kind == uapi.String && value: // as it is
-	case own.kind.Text():
-		p.problemf(own.at, "callbacks take strings only as IN string NAME: pass %q as a char array with its size", own.name)
+	case own.kind == uapi.Filename || own.kind == uapi.Filepointer:
+		p.problemf(own.at, "callbacks take no files: pass what is in %q as a string, or as a char array with its size", own.name)
 	case own.isComplex() && value:
 		p.problemf(own.at, "callbacks take complex numbers by address: write %s[1]", own.name)
 	}

@@ -8,6 +8,7 @@
 #include "apply.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,7 +116,9 @@ static void call_function(const struct grid_call *c, void *function)
 		p = param_of(c, i);
 		if (p->refers)
 			continue;
-		if (c->value[i].at)
+		if (c->value[i].user)
+			place_value(&to, (u64)c->value[i].user, 0);
+		else if (c->value[i].at)
 			place_value(&to, (u64)c->value[i].at, 0);
 		else
 			place_value(&to,
@@ -145,6 +148,73 @@ static void room_free(struct grid_memory *memory, void *at, u64 len)
 {
 	memory->used -= len;
 	free(at);
+}
+
+/* Strings that the function may replace are pointers to it. */
+static int open_strings(struct grid_call *c, u32 i)
+{
+	struct grid_value *v = &c->value[i];
+	const struct grid_text *text = v->at;
+	u64 k;
+
+	v->user = c->memory->alloc(c->memory, (v->count + 1) * sizeof(char *));
+	if (!v->user) {
+		c->why = "there is no memory for it";
+		c->wrong = i;
+		return -ENOMEM;
+	}
+	for (k = 0; k < v->count; k++)
+		((u8 **)v->user)[k] = text[k].at;
+	return 0;
+}
+
+static int open_all_strings(struct grid_call *c)
+{
+	u32 i;
+	int err = 0;
+
+	for (i = 0; i < c->function->params && !err; i++) {
+		if (grid_param_texts(param_of(c, i)))
+			err = open_strings(c, i);
+	}
+	return err;
+}
+
+/* What the function put there is its own. */
+static void collect_strings(struct grid_call *c)
+{
+	struct grid_value *v;
+	struct grid_text *text;
+	u32 i;
+	u64 k;
+
+	for (i = 0; i < c->function->params; i++) {
+		v = &c->value[i];
+		text = v->at;
+		if (!v->user || !(param_of(c, i)->mode & SKEP_OUT))
+			continue;
+		for (k = 0; k < v->count; k++) {
+			text[k].at = ((u8 **)v->user)[k];
+			text[k].len =
+				text[k].at ? strlen((char *)text[k].at) : 0;
+		}
+	}
+}
+
+static void drop_call(void *arg)
+{
+	struct grid_call *c = arg;
+	struct grid_value *v;
+	u32 i;
+
+	for (i = 0; i < c->function->params; i++) {
+		v = &c->value[i];
+		if (v->user)
+			c->memory->free(c->memory, v->user,
+					(v->count + 1) * sizeof(char *));
+		v->user = NULL;
+	}
+	grid_call_drop(c, c->memory);
 }
 
 struct reading {
@@ -266,22 +336,26 @@ static int run_call(struct grid_apply *a, struct grid_call *c,
 	/* What cannot travel back is not computed. */
 	if (!err)
 		err = measure_results(c, &out);
+	if (!err)
+		err = open_all_strings(c);
 	if (err) {
 		explain_error(a, c, err);
 	} else {
+		pthread_cleanup_push(drop_call, c);
 		call_function(c, a->outer->value[a->param].at);
+		pthread_cleanup_pop(0);
+		collect_strings(c);
 		err = pack_results(a, c, head);
 	}
-	grid_call_drop(c, &memory);
+	drop_call(c);
 	return err;
 }
 
 int grid_apply_run(struct grid_apply *a, const struct skep_callback *head)
 {
+	struct grid_shape shape[SKEP_PARAMS_MAX];
 	const struct skep_param *p = find_param(a);
-	struct grid_shape *shape;
 	struct grid_call c;
-	int err;
 
 	if (!p) {
 		snprintf(a->why, sizeof(a->why),
@@ -291,14 +365,7 @@ int grid_apply_run(struct grid_apply *a, const struct skep_callback *head)
 		return -EPROTO;
 	}
 	grid_call_init(&c, a->outer->module, p->refers);
-	shape = calloc(c.function->params + 1, sizeof(*shape));
-	if (!shape) {
-		snprintf(a->why, sizeof(a->why), "no memory to call %s",
-			 p->name);
-		return -ENOMEM;
-	}
+	memset(shape, 0, sizeof(shape));
 	c.shape = shape;
-	err = run_call(a, &c, head);
-	free(shape);
-	return err;
+	return run_call(a, &c, head);
 }

@@ -27,6 +27,7 @@ struct grid_back {
 	u8 *in;			   /* its arguments, until it is run */
 	u8 *out;		   /* the payload of its RETURN; NULL: none */
 	u32 out_len;
+	u8 *running;   /* those of the function that runs */
 	int run, send; /* what is to be done */
 	int code;      /* of why the call cannot go on; 0: it can */
 	char why[512];
@@ -58,12 +59,18 @@ int grid_back_refuse(const char *what)
 }
 
 /* A call from elsewhere may wait for the slot of the one that waits here. */
-int grid_back_refuse_wait(const struct skep_request *r)
+int grid_back_refuse_other(u64 made_within)
 {
-	if (!inside || r->kind != GRID_CALL || r->outer == outer)
+	if (!inside || made_within == outer)
 		return OMRPC_OK;
 	return grid_back_refuse("wait for a call that it did not make, and "
 				"that may need its slot");
+}
+
+int grid_back_refuse_wait(const struct skep_request *r)
+{
+	return r->kind == GRID_CALL ? grid_back_refuse_other(r->outer)
+				    : OMRPC_OK;
 }
 
 int grid_back_called(const struct skep_request *r)
@@ -72,6 +79,28 @@ int grid_back_called(const struct skep_request *r)
 }
 
 /* The thread -------------------------------------------------------------- */
+
+static void serve_rest(struct grid_back *b);
+
+/*
+ * The function ended its thread, which is the only one that can end the call:
+ * it does so here, before it is gone.
+ */
+static void leave_function(void *arg)
+{
+	struct grid_back *b = arg;
+
+	free(b->running);
+	pthread_mutex_lock(&b->client->lock);
+	b->send = 1;
+	b->code = SKEP_E_ARGUMENTS;
+	snprintf(b->why, sizeof(b->why),
+		 "%s of this program ended its thread: a function that a "
+		 "worker calls must return",
+		 inside);
+	inside = NULL;
+	serve_rest(b);
+}
 
 /* The caller holds lock, and gets it back. */
 static void run_function(struct grid_back *b)
@@ -84,6 +113,7 @@ static void run_function(struct grid_back *b)
 	u8 *old = b->out;
 	int err;
 
+	b->running = b->in;
 	b->in = NULL;
 	b->out = NULL;
 	b->run = 0;
@@ -91,9 +121,11 @@ static void run_function(struct grid_back *b)
 	free(old);
 	inside = grid_apply_name(&a);
 	outer = r->id;
+	pthread_cleanup_push(leave_function, b);
 	err = grid_apply_run(&a, &b->head);
+	pthread_cleanup_pop(0);
 	inside = NULL;
-	free((void *)a.in);
+	free(b->running);
 	pthread_mutex_lock(&b->client->lock);
 	b->send = 1;
 	b->out = a.out;
@@ -142,12 +174,11 @@ static void send_answer(struct grid_back *b)
 	pthread_mutex_lock(&b->client->lock);
 }
 
-static void *serve_back(void *arg)
+/* The caller holds lock, and loses it. */
+static void serve_rest(struct grid_back *b)
 {
-	struct grid_back *b = arg;
 	struct grid_client *c = b->client;
 
-	pthread_mutex_lock(&c->lock);
 	while (!b->ending) {
 		if (b->run)
 			run_function(b);
@@ -162,6 +193,14 @@ static void *serve_back(void *arg)
 	c->backs--;
 	pthread_cond_broadcast(&c->ended);
 	pthread_mutex_unlock(&c->lock);
+}
+
+static void *serve_back(void *arg)
+{
+	struct grid_back *b = arg;
+
+	pthread_mutex_lock(&b->client->lock);
+	serve_rest(b);
 	return NULL;
 }
 

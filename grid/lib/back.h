@@ -28,6 +28,8 @@ const char *grid_back_inside(void);
 int grid_back_refuse(const char *what);
 /* The same if this thread must not wait for a call. */
 int grid_back_refuse_wait(const struct skep_request *r);
+/* The same of a call by its `outer`. */
+int grid_back_refuse_other(u64 made_within);
 /* The id of the call for which this thread runs a function, or 0. */
 u64 grid_back_outer(void);
 

@@ -30,7 +30,8 @@ static int called, blocks, codes[5];
 static OmniRpcRequest request;
 
 /* solve(IN int n, step(IN int n, IN short s, IN double x[n], IN int m,
- * OUT double y[m], INOUT long k)), where both n are one. */
+ * OUT double y[m], INOUT long k), say(IN int m, INOUT string s, IN string t[m],
+ * OUT string u[m])), where both n of step are one. */
 static void make_manifest(void)
 {
 	struct manifest *m = &manifest;
@@ -39,15 +40,23 @@ static void make_manifest(void)
 	manifest_function(m, "solve", 0);
 	manifest_param(m, "n", SKEP_INT, SKEP_IN);
 	manifest_param(m, "step", SKEP_MASTER_FUNCTION, SKEP_IN)->refers = 1;
+	manifest_param(m, "say", SKEP_MASTER_FUNCTION, SKEP_IN)->refers = 2;
 	manifest_function(m, "step", SKEP_FUNCTION_CALLBACK);
 	manifest_param(m, "n", SKEP_INT, SKEP_IN)->refers = 1;
 	manifest_param(m, "s", SKEP_SHORT, SKEP_IN);
 	manifest_param(m, "x", SKEP_DOUBLE, SKEP_IN)->dims = 1;
-	m->param[4].dim[0].size = manifest_scalar(m, 0);
+	m->param[5].dim[0].size = manifest_scalar(m, 0);
 	manifest_param(m, "m", SKEP_INT, SKEP_IN);
 	manifest_param(m, "y", SKEP_DOUBLE, SKEP_OUT)->dims = 1;
-	m->param[6].dim[0].size = manifest_scalar(m, 3);
+	m->param[7].dim[0].size = manifest_scalar(m, 3);
 	manifest_param(m, "k", SKEP_LONG, SKEP_INOUT);
+	manifest_function(m, "say", SKEP_FUNCTION_CALLBACK);
+	manifest_param(m, "m", SKEP_INT, SKEP_IN);
+	manifest_param(m, "s", SKEP_STRING, SKEP_INOUT);
+	manifest_param(m, "t", SKEP_STRING, SKEP_IN)->dims = 1;
+	m->param[11].dim[0].size = manifest_scalar(m, 0);
+	manifest_param(m, "u", SKEP_STRING, SKEP_OUT)->dims = 1;
+	m->param[12].dim[0].size = manifest_scalar(m, 0);
 	manifest_done(m);
 }
 
@@ -67,10 +76,17 @@ static void run_step(short s, double *x, int m, double *y, long *k)
 	*k += 1;
 }
 
+static void run_say(int m, char **s, char **t, char **u)
+{
+	called++;
+	u[m - 1] = t[0];
+	*s = t[m - 1] ? NULL : *s;
+}
+
 static void step_again(short s, double *x, int m, double *y, long *k)
 {
 	sem_wait(&started);
-	codes[0] = OmniRpcCall("back.solve", 3, run_step);
+	codes[0] = OmniRpcCall("back.solve", 3, run_step, run_say);
 	codes[1] = OmniRpcWait(request);
 	codes[2] = OmniRpcDestroyRequest(request);
 	codes[3] = OmniRpcFinalize();
@@ -211,7 +227,7 @@ static int run_script(void *(*script)(void *), void *function)
 		;
 	pthread_create(&t, NULL, script, NULL);
 	OmniRpcInit(NULL, NULL);
-	request = OmniRpcCallAsync("back.solve", 3, function);
+	request = OmniRpcCallAsync("back.solve", 3, function, run_say);
 	sem_post(&started);
 	code = OmniRpcWait(request);
 	OmniRpcFinalize();
@@ -408,6 +424,110 @@ static void test_bad(void)
 	try_bad("returns more than 1048560 bytes");
 }
 
+/* Strings ----------------------------------------------------------------- */
+
+struct words {
+	struct skep_callback head;
+	u64 m, word[7]; /* two of s, two and one of t */
+};
+
+static struct words words, back; /* in and out */
+static u32 words_len;
+
+static void *words_script(void *none)
+{
+	begin_script();
+	write_frame(SKEP_CALLBACK, 0, call_id, &words, words_len);
+	wrong |= !next_is(SKEP_RETURN) || frame.length > sizeof(back);
+	memcpy(&back, got, frame.length);
+	send_result();
+	return none;
+}
+
+static void *bad_words_script(void *none)
+{
+	struct skep_error e;
+
+	begin_script();
+	write_frame(SKEP_CALLBACK, 0, call_id, &words, words_len);
+	wrong |= !next_is(SKEP_ERROR);
+	memcpy(&e, got, sizeof(e));
+	bad_code = e.code;
+	snprintf(why, sizeof(why), "%.*s", (int)e.text, got + sizeof(e));
+	send_error();
+	return none;
+}
+
+static void fill_words(void)
+{
+	words = (struct words){{2, 6 * 8, 1}, 2, {3, 0, 1, 0, ~0ull}};
+	memcpy(&words.word[1], "abc", 3);
+	memcpy(&words.word[3], "d", 1);
+	words_len = sizeof(words.head) + words.head.length;
+}
+
+static void try_bad_words(const char *words_of_why, u32 code)
+{
+	tap_ok(run_script(bad_words_script, run_step) == OMRPC_E_WORKER &&
+		       !wrong && !called && bad_code == code &&
+		       strstr(why, words_of_why),
+	       "wild strings are refused without a call: %s", words_of_why);
+	fill_words();
+}
+
+static void test_words(void)
+{
+	fill_words();
+	tap_ok(run_script(words_script, run_step) == OMRPC_OK && !wrong &&
+		       called == 1 && back.head.length == 5 * 8 &&
+		       back.m == 3 && !memcmp(&back.word[0], "abc", 4) &&
+		       back.word[1] == ~0ull && back.word[2] == 1 &&
+		       !memcmp(&back.word[3], "d", 2),
+	       "strings go both ways, and null pointers remain");
+	words.word[4] = 0;
+	tap_ok(run_script(words_script, run_step) == OMRPC_OK && !wrong &&
+		       back.head.length == 4 * 8 && back.m == ~0ull,
+	       "an empty string is no null pointer");
+	words.word[2] = ~1ull;
+	try_bad_words("their length is wrong", SKEP_E_ARGUMENTS);
+	words.word[4] = 1;
+	try_bad_words("their length is wrong", SKEP_E_ARGUMENTS);
+	words.head.length -= 8;
+	words_len -= 8;
+	try_bad_words("their length is wrong", SKEP_E_ARGUMENTS);
+	words.head.length += 8;
+	words_len += 8;
+	try_bad_words("more bytes arrived", SKEP_E_ARGUMENTS);
+	words.m = 0x7fffffff;
+	try_bad_words("t: ", SKEP_E_INTERNAL);
+	words.m = (u32)-2;
+	try_bad_words("t: its size", SKEP_E_ARGUMENTS);
+}
+
+static void leave_step(short s, double *x, int m, double *y, long *k)
+{
+	(void)s;
+	(void)x;
+	(void)m;
+	(void)y;
+	(void)k;
+	called++;
+	pthread_exit(NULL);
+}
+
+static void test_leave(void)
+{
+	int code = run_script(bad_script, leave_step);
+
+	tap_ok(code == OMRPC_E_WORKER && !wrong && called == 1 &&
+		       bad_code == SKEP_E_ARGUMENTS &&
+		       strstr(why, "step of this program ended its thread"),
+	       "a function that ends its thread ends the call");
+	code = run_script(good_script, run_step);
+	tap_ok(code == OMRPC_OK && !wrong && called == 2,
+	       "and the next session has none of it");
+}
+
 static void *early_script(void *none)
 {
 	begin_script();
@@ -447,6 +567,8 @@ int main(void)
 	test_error();
 	test_inside();
 	test_bad();
+	test_words();
+	test_leave();
 	test_early();
 	unlink(path);
 	return tap_done();

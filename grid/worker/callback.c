@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -112,19 +113,100 @@ static void set_values(struct grid_call *c, void *const *argument)
 	}
 }
 
-/* Both lengths, or the end of the call. */
+/* Strings ------------------------------------------------------------------ */
+
+static void *plain_alloc(struct grid_memory *memory, u64 len)
+{
+	(void)memory;
+	return calloc(1, len);
+}
+
+/* What comes back is the function's, as in a master. */
+static void plain_free(struct grid_memory *memory, void *at, u64 len)
+{
+	(void)memory;
+	(void)len;
+	free(at);
+}
+
+static struct grid_memory plain_memory = {plain_alloc, plain_free, 0};
+
+__attribute__((noreturn)) static void end_wrong(struct grid_call *c, int err)
+{
+	char text[CALL_TEXT_MAX];
+	u32 code = call_explain(c, err, text, sizeof(text));
+
+	end_call(code, text);
+}
+
+__attribute__((noreturn)) static void end_string(struct grid_call *c, u32 i,
+						 int err, const char *why)
+{
+	c->wrong = i;
+	c->why = why;
+	end_wrong(c, err);
+}
+
+static void open_strings(struct grid_call *c, u32 i)
+{
+	struct grid_value *v = &c->value[i];
+	struct grid_text *text;
+	u64 k;
+	int err;
+
+	v->user = v->at;
+	err = grid_call_count(c, i, &v->count);
+	if (err)
+		end_wrong(c, err);
+	if (v->count && !v->user)
+		end_string(c, i, -EINVAL, "it is a null pointer");
+	text = calloc(v->count + 1, sizeof(*text));
+	if (!text)
+		end_string(c, i, -ENOMEM, "there is no memory for it");
+	v->at = text;
+	if (!(c->module->param[c->function->first + i].mode & SKEP_IN))
+		return;
+	for (k = 0; k < v->count; k++) {
+		text[k].at = ((u8 **)v->user)[k];
+		text[k].len = text[k].at ? strlen((char *)text[k].at) : 0;
+	}
+}
+
+static void close_strings(struct grid_call *c, u32 i)
+{
+	struct grid_value *v = &c->value[i];
+	struct grid_text *text = v->at;
+	u64 k;
+
+	if (c->module->param[c->function->first + i].mode & SKEP_OUT) {
+		for (k = 0; k < v->count; k++)
+			((u8 **)v->user)[k] = text[k].own;
+	}
+	free(text);
+}
+
+static void each_strings(struct grid_call *c,
+			 void (*step)(struct grid_call *c, u32 i))
+{
+	u32 i;
+
+	for (i = 0; i < c->function->params; i++) {
+		if (grid_param_texts(&c->module->param[c->function->first + i]))
+			step(c, i);
+	}
+}
+
+/* Both lengths, or the end of the call. What strings come back is not known
+ * yet. */
 static void measure_both(struct grid_call *c, u64 *in, u64 *out)
 {
 	char text[CALL_TEXT_MAX];
-	u32 code;
 	int err = grid_call_measure(c, SKEP_IN, in);
 
 	if (!err)
 		err = grid_call_measure(c, SKEP_OUT, out);
-	if (err) {
-		code = call_explain(c, err, text, sizeof(text));
-		end_call(code, text);
-	}
+	if (err)
+		end_wrong(c, err);
 	if (*in <= SKEP_CALLBACK_MAX && *out <= SKEP_CALLBACK_MAX)
 		return;
 	snprintf(
@@ -165,7 +247,7 @@ static int get_bytes(struct grid_mover *mover, void *bytes, u64 len, int own)
 	return stream_read(bytes, len);
 }
 
-static int take_return(struct grid_call *c, u32 param, u64 out)
+static int take_return(struct grid_call *c, u32 param)
 {
 	struct grid_mover mover = {get_bytes};
 	struct skep_callback head;
@@ -175,15 +257,15 @@ static int take_return(struct grid_call *c, u32 param, u64 out)
 	if (err)
 		return err;
 	if (f.type != SKEP_RETURN || f.call != now.call ||
-	    f.length != sizeof(head) + out)
+	    f.length < sizeof(head))
 		return -EPROTO;
 	err = stream_read(&head, sizeof(head));
 	if (err)
 		return err;
 	if (head.param != param || head.number != now.number ||
-	    head.length != out)
+	    head.length != f.length - sizeof(head))
 		return -EPROTO;
-	return grid_call_accept(c, &mover, out);
+	return grid_call_accept(c, &mover, head.length);
 }
 
 void skep_worker_callback(unsigned function, void *const *argument)
@@ -202,12 +284,15 @@ void skep_worker_callback(unsigned function, void *const *argument)
 	memset(shape, 0, sizeof(shape));
 	grid_call_init(&c, now.outer->module, function);
 	c.shape = shape;
+	c.memory = &plain_memory;
 	set_values(&c, argument);
+	each_strings(&c, open_strings);
 	measure_both(&c, &in, &out);
 	now.number++;
 	err = send_callback(&c, param, (u32)in);
 	if (!err)
-		err = take_return(&c, param, out);
+		err = take_return(&c, param);
 	if (err)
 		end_session(err);
+	each_strings(&c, close_strings);
 }

@@ -61,12 +61,12 @@ func (m *Manifest) checkMasterFunction(f *Function, p *Param) error {
 	return nil
 }
 
-// checkOfCallback refuses what a function of the master cannot be given: texts but plain
-// strings, and complex numbers by value.
+// checkOfCallback refuses what a function of the master cannot be given: files, and complex
+// numbers by value.
 func (p *Param) checkOfCallback() error {
-	plain := p.Type == String && p.Mode == ModeIn && len(p.Dims) == 0
+	file := p.Type == Filename || p.Type == Filepointer
 	byValue := (p.Type == SComplex || p.Type == DComplex) && p.Mode == ModeIn && len(p.Dims) == 0
-	if p.Type.Text() && !plain || byValue || p.Refers != 0 && p.Mode != ModeIn {
+	if file || byValue || p.Refers != 0 && p.Mode != ModeIn {
 		return fmt.Errorf("a function of the master can't have the parameter %q", p.Name)
 	}
 	return nil
