@@ -43,6 +43,7 @@ struct grid_datum {
 	u32 version;  /* counts results that were stored in it */
 	int writers;  /* calls under way whose result it is */
 	int one_node; /* only the first node that uses it may have it */
+	u64 outer;    /* the call within which the last of them was made */
 };
 
 /* One argument of a call, on either side. */

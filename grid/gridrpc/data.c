@@ -493,6 +493,8 @@ grpc_error_t grpc_data_wait(const grpc_data_t **list,
 		return GRPC_NOT_INITIALIZED;
 	error = list_written(list, mode, &data, &n);
 	datum = (struct grid_datum **)data;
+	for (i = 0; i < n && !error; i++)
+		error = gridrpc_error_of(grid_data_refuse_wait(datum[i]));
 	for (i = 0; i < n && !error && mode == GRPC_WAIT_ALL; i++)
 		grid_data_wait_any(c, &datum[i], 1);
 	i = error ? n : grid_data_wait_any(c, datum, n);

@@ -279,19 +279,24 @@ static struct session *get_finished(struct grid_client *c,
 	return s;
 }
 
-/* In a function that a call runs: one of the sessions is not its own. */
-static int is_refused(const grpc_sessionid_t *ids, size_t count)
+/* In a function that a call runs: one of the sessions is not its own, and has
+ * not ended. */
+static int is_refused(struct grid_client *c, const grpc_sessionid_t *ids,
+		      size_t count)
 {
 	struct session *s;
 	size_t i;
 	int refused = 0;
 
+	pthread_mutex_lock(&c->lock);
 	pthread_mutex_lock(&lock);
 	for (i = 0; i < count && !refused; i++) {
 		s = *session_link(ids[i]);
-		refused = s && grid_back_refuse_wait(s->request);
+		refused = s && !s->request->ended &&
+			  grid_back_refuse_wait(s->request);
 	}
 	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&c->lock);
 	return refused;
 }
 
@@ -302,7 +307,7 @@ static grpc_error_t wait_one_of(const grpc_sessionid_t *ids, size_t count,
 	struct session *s;
 
 	failures_clear();
-	if (is_refused(ids, count))
+	if (is_refused(c, ids, count))
 		return gridrpc_error_of(OMRPC_E_REFUSED);
 	s = get_finished(c, ids, count, 1);
 	*id = s ? s->id : GRPC_SESSIONID_VOID;
@@ -335,6 +340,8 @@ grpc_error_t grpc_wait_and(grpc_sessionid_t *ids, size_t count)
 	if (error)
 		return error;
 	failures_clear();
+	if (is_refused(c, ids, count)) /* those did not fail */
+		return gridrpc_error_of(OMRPC_E_REFUSED);
 	for (i = 0; i < count; i++) {
 		s = session_get(ids[i]); /* none: the list has it twice */
 		if (s && failure_add(ids[i], session_finish(c, s)))

@@ -308,6 +308,8 @@ int grid_data_send(struct grid_client *c, struct skep_request *r);
 int grid_data_read(struct grid_client *c, struct grid_datum *datum, void *to);
 /* Whether a call is under way whose result it is. */
 int grid_data_busy(const struct grid_datum *datum);
+/* OMRPC_E_REFUSED with the error set if this thread must not wait for that. */
+int grid_data_refuse_wait(const struct grid_datum *datum);
 /* Waits until one of them is not; its index. */
 u32 grid_data_wait_any(struct grid_client *c, struct grid_datum *const *datum,
 		       u32 count);

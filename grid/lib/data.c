@@ -4,7 +4,7 @@
  * data. Owns nothing: a datum is its caller's, and must live until all calls
  * with it have ended.
  */
-#include "client.h"
+#include "back.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -142,9 +142,11 @@ int grid_data_prepare(struct grid_client *c, struct grid_args *a)
 			return code;
 		if (v->data || v->part)
 			v->at = NULL;
-		if (v->data && p->mode & SKEP_OUT)
+		if (v->data && p->mode & SKEP_OUT) {
+			v->data->outer = a->outer;
 			__atomic_add_fetch(&v->data->writers, 1,
 					   __ATOMIC_ACQ_REL);
+		}
 		places += v->parts;
 		if (v->data)
 			places += p->mode == SKEP_INOUT ? 2 : 1;
@@ -192,6 +194,12 @@ int grid_data_announce(struct grid_args *a)
 int grid_data_busy(const struct grid_datum *datum)
 {
 	return __atomic_load_n(&datum->writers, __ATOMIC_ACQUIRE) != 0;
+}
+
+int grid_data_refuse_wait(const struct grid_datum *datum)
+{
+	return grid_data_busy(datum) ? grid_back_refuse_other(datum->outer)
+				     : OMRPC_OK;
 }
 
 u32 grid_data_wait_any(struct grid_client *c, struct grid_datum *const *datum,

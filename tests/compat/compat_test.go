@@ -92,7 +92,7 @@ func buildAll(t *testing.T) (dir string, masters []string) {
 		}
 	})
 	slices.Sort(masters)
-	if len(masters) < 55 {
+	if len(masters) < 58 {
 		t.Fatalf("%d programs: some are missing", len(masters))
 	}
 	return dir, masters
@@ -141,6 +141,8 @@ func TestFailures(t *testing.T) {
 		"path":      "there is no worker program there/is/none",
 		"file":      "argument a of fails.move: its file cannot be read",
 		"user":      "user nobody-like-this cannot be chosen",
+		"inside":    "argument a of fails.bad",
+		"thread":    "step of this program ended its thread: a function that a worker calls must return",
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, code := runProgram(t, dir, skepPath(t), "run", "--", "./failures-master", name)
@@ -176,6 +178,10 @@ func TestFailures(t *testing.T) {
 	if code != 0 || !strings.Contains(out, "result") {
 		t.Errorf("a cancelled call ended the program with %d:\n%s", code, out)
 	}
+	out, code = runProgram(t, dir, skepPath(t), "run", "--", "./failures-master", "exit")
+	if code != 7 || out != "" {
+		t.Errorf("exit(7) in a function that a worker called ended the program with %d:\n%s", code, out)
+	}
 	out, code = runProgram(t, dir, skepPath(t), "run", "--", "./failures-master", "--hostfile", "hosts.xml")
 	if code != 1 || !strings.Contains(out, "--hostfile is not read") {
 		t.Errorf("a hosts file was passed over: %d\n%s", code, out)
@@ -199,5 +205,9 @@ func TestNesting(t *testing.T) {
 		if code != 0 || !strings.Contains(out, want) {
 			t.Errorf("%s functions within one another: it ended with %d and printed:\n%s", depth, code, out)
 		}
+	}
+	out, code := runProgram(t, dir, skepPath(t), "run", "--slots", "1", "--", "./callbacks-gridrpc")
+	if code != 0 || out != "right\n" {
+		t.Errorf("calls of GridRPC: they ended with %d and printed:\n%s", code, out)
 	}
 }

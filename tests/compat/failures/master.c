@@ -2,6 +2,25 @@
 /* A program that looks at no code: what fails must not end as if it were right.
  */
 #include <OmniRpc.h>
+#include <pthread.h>
+
+static void call_bad(int i)
+{
+	double r;
+
+	OmniRpcCall("fails.bad", -i, &r, &r);
+}
+
+static void end_thread(int i)
+{
+	(void)i;
+	pthread_exit(NULL);
+}
+
+static void end_program(int i)
+{
+	exit(i);
+}
 
 int main(int argc, char *argv[])
 {
@@ -27,6 +46,12 @@ int main(int argc, char *argv[])
 	else if (!strcmp(argv[1], "user"))
 		OmniRpcExecRemoteByUser("localhost", "nobody-like-this",
 					"fails.rex", "good", &r);
+	else if (!strcmp(argv[1], "inside"))
+		OmniRpcCall("fails.stepped", 1, call_bad);
+	else if (!strcmp(argv[1], "thread"))
+		OmniRpcCall("fails.stepped", 1, end_thread);
+	else if (!strcmp(argv[1], "exit"))
+		OmniRpcCall("fails.stepped", 7, end_program);
 	else if (!strcmp(argv[1], "cancel")) {
 		request = OmniRpcCallAsync("fails.good", &r);
 		OmniRpcCancel(request);
