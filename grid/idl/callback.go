@@ -113,11 +113,11 @@ func dumpCallback(m *uapi.Manifest, p *uapi.Param) string {
 }
 
 // callbackType declares a variable for a callback, or without a name its type.
-func (q *param) callbackType(name string) string {
+func (q *param) callbackType(name string, fortran bool) string {
 	var types []string
 	for _, own := range q.callback.params {
 		if !own.hidden {
-			types = append(types, own.declaration("", false))
+			types = append(types, own.declaration("", fortran))
 		}
 	}
 	return fmt.Sprintf("void (*%s)(%s)", name, list(types))
@@ -127,6 +127,7 @@ func (q *param) wrapper(d *define) string { return "skep_callback_" + d.name + "
 
 // writeCallbacks writes the functions that stand for those of the master.
 func (s *stub) writeCallbacks(d *define) {
+	fortran := d.call != nil && d.call.fortran
 	for _, q := range d.params {
 		if q.callback == nil {
 			continue
@@ -137,8 +138,8 @@ func (s *stub) writeCallbacks(d *define) {
 				continue
 			}
 			name := fmt.Sprintf("a%d", len(declared))
-			declared = append(declared, own.declaration(name, false))
-			if !own.isPointer(false) {
+			declared = append(declared, own.declaration(name, fortran))
+			if !own.isPointer(fortran) {
 				name = "&" + name
 			}
 			passed = append(passed, name)

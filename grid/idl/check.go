@@ -63,9 +63,18 @@ func (p *parser) checkFortran(d *define) {
 	}
 	for _, a := range d.call.args {
 		if a.param >= 0 && d.params[a.param].callback != nil {
-			p.problemf(d.call.at, "Fortran can't take the callback %q, whose arguments are C's: call a C function", a.text)
+			p.checkFortranCallback(d, d.params[a.param])
 		} else if a.param >= 0 && d.params[a.param].isTexts() {
 			p.problemf(d.call.at, "Fortran can't take %q: call a C function, or pass a char array with its size", a.text)
+		}
+	}
+}
+
+// checkFortranCallback refuses a function of the master that a Fortran procedure cannot call.
+func (p *parser) checkFortranCallback(d *define, q *param) {
+	for _, own := range q.callback.params {
+		if own.kind.Text() {
+			p.problemf(own.at, "Fortran can't give the string %q to %q: call a C function, or pass a char array with its size", own.name, q.name)
 		}
 	}
 }

@@ -208,7 +208,7 @@ var problems = []struct{ text, want string }{
 	{"Module a; Define f(g(IN int x) {}", `1:32: expected "," or ")" after a parameter, found "{"`},
 	{"Module a; Define Initialize(g(IN int x)) {}", "1:29: Initialize can't call the master, which does not wait for it"},
 	{"Module a; Define f(g(IN int x)) Backend \"MPI\" {}", `1:20: an MPI job can't call the master, because its ranks would call at the same time: return what "g" needs as OUT`},
-	{"Module a; Define f(g(IN int x)) Calls \"Fortran\" h(g);", `1:49: Fortran can't take the callback "g", whose arguments are C's: call a C function`},
+	{"Module a; Define f(g(IN int x, OUT string s)) Calls \"Fortran\" h(g);", `1:43: Fortran can't give the string "s" to "g": call a C function, or pass a char array with its size`},
 	{"Module a; Define f(g(IN int x)[2]) {}", `1:31: expected "," or ")" after a parameter, found "["`},
 	{"Module a; Define f(g(), IN int x[g]) {}", `1:34: the size uses "g", which is not an integer`},
 	{"Module a; Define f(IN file x) {}", "1:23: file is not supported; write filename or filepointer"},

@@ -137,7 +137,7 @@ func (q *param) isPointer(fortran bool) bool {
 
 func (q *param) declaration(name string, fortran bool) string {
 	if q.callback != nil {
-		return q.callbackType(name)
+		return q.callbackType(name, fortran)
 	}
 	if q.isPointer(fortran) {
 		return q.cType() + " *" + name

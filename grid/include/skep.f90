@@ -5,16 +5,16 @@
 !
 ! Arguments are scalars and contiguous arrays of any type, at most 16. An argument that
 ! has another number of elements than the interface file says is an error. Strings end
-! in c_null_char. As in C, a failed call ends the program with exit code 1; with
-! SKEP_ERRORS=return in the environment `status` is a negative code, and skep_error the
-! sentence about it.
+! in c_null_char. A subroutine that workers call is given as skep_procedure(NAME). As in
+! C, a failed call ends the program with exit code 1; with SKEP_ERRORS=return in the
+! environment `status` is a negative code, and skep_error the sentence about it.
 module skep
   use, intrinsic :: iso_c_binding
   implicit none
   private
   public :: skep_init, skep_finalize, skep_module_init, skep_call, skep_call_async
   public :: skep_wait, skep_wait_all, skep_wait_any, skep_ended, skep_error
-  public :: skep_request
+  public :: skep_request, skep_function, skep_procedure
 
   integer, parameter :: arguments_max = 16
 
@@ -23,6 +23,12 @@ module skep
   type :: skep_request
     private
     type(c_ptr) :: at = c_null_ptr
+  end type
+
+  ! A subroutine of the program that workers call. `mark` tells it from other arguments.
+  type, bind(C) :: skep_function
+    integer(c_int64_t) :: mark = 27988559997725555_c_int64_t
+    type(c_funptr) :: at = c_null_funptr
   end type
 
   type :: arguments
@@ -93,6 +99,11 @@ contains
     code = c_finalize()
     if (present(status)) status = code
   end subroutine
+
+  type(skep_function) function skep_procedure(called)
+    external :: called
+    skep_procedure%at = c_funloc(called)
+  end function
 
   subroutine add(list, elements, contiguous, at)
     type(arguments), intent(inout) :: list

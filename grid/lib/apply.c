@@ -104,7 +104,7 @@ static void call_places(masters_function *f, const struct places *p)
 	  r[5], r[6], r[7], p->more);
 }
 
-static void call_function(const struct grid_call *c, void *function)
+static void call_function(struct grid_call *c, void *function, int by_address)
 {
 	struct places to;
 	const struct skep_param *p;
@@ -120,6 +120,8 @@ static void call_function(const struct grid_call *c, void *function)
 			place_value(&to, (u64)c->value[i].user, 0);
 		else if (c->value[i].at)
 			place_value(&to, (u64)c->value[i].at, 0);
+		else if (by_address)
+			place_value(&to, (u64)&c->value[i].bits, 0);
 		else
 			place_value(&to,
 				    extend_integer(p->type, c->value[i].bits),
@@ -342,7 +344,8 @@ static int run_call(struct grid_apply *a, struct grid_call *c,
 		explain_error(a, c, err);
 	} else {
 		pthread_cleanup_push(drop_call, c);
-		call_function(c, a->outer->value[a->param].at);
+		call_function(c, a->outer->value[a->param].at,
+			      a->by_address);
 		pthread_cleanup_pop(0);
 		collect_strings(c);
 		err = pack_results(a, c, head);

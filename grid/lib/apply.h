@@ -9,6 +9,7 @@ struct grid_apply {
 	const struct grid_call *outer; /* the call that has the function */
 	u32 param;		       /* of outer, from a worker */
 	u32 in_len;
+	int by_address; /* the function is Fortran's */
 	const u8 *in;
 	u8 *out; /* malloc'ed: the payload of RETURN */
 	u32 out_len;

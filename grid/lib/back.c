@@ -109,7 +109,8 @@ static void run_function(struct grid_back *b)
 	struct grid_apply a = {.outer = &r->args->call,
 			       .param = b->head.param,
 			       .in = b->in,
-			       .in_len = b->head.length};
+			       .in_len = b->head.length,
+			       .by_address = r->args->by_address};
 	u8 *old = b->out;
 	int err;
 

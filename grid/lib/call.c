@@ -662,17 +662,19 @@ static int check_elements(struct grid_args *a, const s64 *elements)
 	return 0;
 }
 
-struct skep_request *grid_call_start_sized(struct grid_client *c,
-					   const struct skep_handle *module,
-					   u32 f, void *const *pointer,
-					   const s64 *elements, u32 count)
+struct skep_request *grid_call_start_fortran(struct grid_client *c,
+					     const struct skep_handle *module,
+					     u32 f, void *const *pointer,
+					     const s64 *elements, u32 count)
 {
 	struct grid_args *a = args_at(c, module, f, pointer, count);
 
-	if (a && check_elements(a, elements)) {
+	if (a && elements && check_elements(a, elements)) {
 		grid_args_free(a);
 		a = NULL;
 	}
+	if (a)
+		a->by_address = 1;
 	return grid_args_start(c, f, a);
 }
 

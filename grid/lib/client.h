@@ -30,7 +30,8 @@ struct grid_args {
 	/* If arguments are stored data: what CALL_KEPT begins with. */
 	void *head;
 	u32 head_len;
-	int right; /* the result is complete */
+	int right;	/* the result is complete */
+	int by_address; /* the program's functions are Fortran's */
 	int *lost; /* NULL, or set to 1 if the call fails; client->lock guards
 		    */
 	struct grid_shape shape[];
@@ -280,13 +281,14 @@ struct skep_request *grid_call_start_at(struct grid_client *c,
 					const struct skep_handle *module, u32 f,
 					void *const *pointer, u32 count);
 /*
- * The same; each argument except characters and texts must have as many
- * elements as the interface says.
+ * The same for a program in Fortran, whose functions get all arguments by
+ * address. Unless `elements` is NULL, each argument except characters and texts
+ * must have as many as the interface says.
  */
-struct skep_request *grid_call_start_sized(struct grid_client *c,
-					   const struct skep_handle *module,
-					   u32 f, void *const *pointer,
-					   const s64 *elements, u32 count);
+struct skep_request *grid_call_start_fortran(struct grid_client *c,
+					     const struct skep_handle *module,
+					     u32 f, void *const *pointer,
+					     const s64 *elements, u32 count);
 /* The same; with this tag, the request is added to client->done when it
  * ends. */
 struct skep_request *grid_call_start_tagged(struct grid_client *c,

@@ -166,17 +166,33 @@ static int read_name(char *to, const char *from)
 	return 0;
 }
 
+/* Fortran has lengths where C has zeros, so no string reaches a subroutine. */
+static int refuse_subroutine(const struct skep_handle *m,
+			     const struct skep_param *p, const char *function)
+{
+	const struct skep_function *g = &m->module.function[p->refers];
+	const struct skep_param *q = &m->module.param[g->first];
+	u32 i;
+
+	for (i = 0; i < g->params; i++, q++) {
+		if (grid_type_text(q->type))
+			return grid_error_set(
+				OMRPC_E_ARGUMENTS,
+				"argument %s of %s.%s: a Fortran subroutine "
+				"cannot get the string %s; declare a char "
+				"array with its size",
+				p->name, m->name, function, q->name);
+	}
+	return 0;
+}
+
 /* Refuses parameters that Fortran cannot pass: pointers to characters and C
  * files. */
 static int refuse_param(const struct skep_handle *m, const struct skep_param *p,
 			const char *function)
 {
 	if (p->type == SKEP_MASTER_FUNCTION)
-		return grid_error_set(
-			OMRPC_E_ARGUMENTS,
-			"argument %s of %s.%s: the worker calls a C function, "
-			"which gets values: call %s from C",
-			p->name, m->name, function, function);
+		return refuse_subroutine(m, p, function);
 	if (!grid_type_text(p->type) ||
 	    (!p->dims && (p->type == SKEP_FILENAME ||
 			  (p->type == SKEP_STRING && p->mode == SKEP_IN))))
@@ -202,8 +218,8 @@ static struct skep_request *start_listed(const struct skep_handle *m, int f,
 			return NULL;
 		at[i] = va_arg(args, void *);
 	}
-	return grid_call_start_at(grid_session(), m, (u32)f, at,
-				  function->params);
+	return grid_call_start_fortran(grid_session(), m, (u32)f, at, NULL,
+				       function->params);
 }
 
 static int init_refused(const struct skep_handle *m, int f)
@@ -424,6 +440,40 @@ SUBROUTINE(omnirpc_module_init, const char *module, ...)
 
 /* For the module skep ----------------------------------------------------- */
 
+/* What skep_procedure of skep.f90 makes. */
+#define PROCEDURE_MARK 0x636f7270706b73ll
+
+struct procedure {
+	s64 mark;
+	void *at;
+};
+
+/* Puts the procedures themselves in the place of those. */
+static int take_procedures(const struct skep_handle *m, u32 f, void **at,
+			   const s64 *elements, u32 count)
+{
+	const struct skep_function *function = &m->module.function[f];
+	const struct skep_param *p = &m->module.param[function->first];
+	const struct procedure *given;
+	u32 i;
+
+	for (i = 0; i < count && i < function->params; i++, p++) {
+		if (p->type != SKEP_MASTER_FUNCTION)
+			continue;
+		if (refuse_subroutine(m, p, function->name))
+			return OMRPC_E_ARGUMENTS;
+		given = at[i];
+		if (elements[i] != 1 || given->mark != PROCEDURE_MARK)
+			return grid_error_set(
+				OMRPC_E_ARGUMENTS,
+				"argument %s of %s.%s is a subroutine: give "
+				"skep_procedure(NAME)",
+				p->name, m->name, function->name);
+		at[i] = given->at;
+	}
+	return 0;
+}
+
 /*
  * Starts a call with the addresses of its arguments and the number of elements
  * of each. NULL with the error set. `init`: the name is a module's, and its
@@ -435,6 +485,7 @@ void *skep_fortran_start(const char *name, int init, int count,
 			 void *const *address, const s64 *elements)
 {
 	struct grid_client *c = grid_session();
+	void *at[SKEP_PARAMS_MAX];
 	struct skep_handle *m = NULL;
 	int f = OMRPC_ERROR;
 
@@ -451,8 +502,10 @@ void *skep_fortran_start(const char *name, int init, int count,
 		f = grid_module_function(c, name, &m);
 	if (f < 0 || (!init && init_refused(m, f)))
 		return NULL;
-	return grid_call_start_sized(c, m, (u32)f, address, elements,
-				     (u32)count);
+	memcpy(at, address, (size_t)count * sizeof(*at));
+	if (take_procedures(m, (u32)f, at, elements, (u32)count))
+		return NULL;
+	return grid_call_start_fortran(c, m, (u32)f, at, elements, (u32)count);
 }
 
 /* Reports an error of skep_fortran_start, and ends the program unless

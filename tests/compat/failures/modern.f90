@@ -10,5 +10,13 @@ program modern
   if (which == "elements") call skep_call("fails.spread", 5, a)
   if (which == "gaps") call skep_call("fails.spread", 2, a(1, 1:2))
   if (which == "few") call skep_call("fails.spread", 5)
+  if (which == "number") call skep_call("fails.stepped", 5, a(1, 1))
+  if (which == "array") call skep_call("fails.stepped", 5, a)
+  if (which == "text") call skep_call("fails.spoken", skep_procedure(modern_step))
   print *, "result"
+contains
+  subroutine modern_step(i)
+    integer, intent(in) :: i
+    print *, "result", i
+  end subroutine
 end program

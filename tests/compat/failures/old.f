@@ -18,5 +18,6 @@ C Calls of Fortran that cannot be answered; the argument selects one.
       if (which .eq. 'module') call omnirpc_module_init('fails*', n)
       if (which .eq. 'negative')
      &   call omnirpc_call('fails.spread*', -1, a)
+      if (which .eq. 'text') call omnirpc_call('fails.spoken*', n)
       write (*, '(a)') 'result'
       end
