@@ -132,6 +132,25 @@ static void call_function(struct grid_call *c, void *function, int by_address)
 	call_places(f, &to);
 }
 
+static int call_hook(struct grid_apply *a, struct grid_call *c)
+{
+	u64 size[SKEP_PARAMS_MAX][SKEP_DIMS_MAX] = {{0}};
+	void *pointer[SKEP_PARAMS_MAX];
+	struct grid_value *v;
+	u32 i;
+
+	for (i = 0; i < c->function->params; i++) {
+		v = &c->value[i];
+		pointer[i] = v->user ? v->user : v->at ? v->at : &v->bits;
+		memcpy(size[i], c->shape[i].size, sizeof(size[i]));
+	}
+	if (!a->hook->call(a->hook->key, a->param, pointer, size[0]))
+		return 0;
+	snprintf(a->why, sizeof(a->why), "%s of this program failed",
+		 grid_apply_name(a));
+	return -ECANCELED;
+}
+
 /* Arguments ---------------------------------------------------------------- */
 
 static void *room_alloc(struct grid_memory *memory, u64 len)
@@ -323,6 +342,14 @@ static int pack_results(struct grid_apply *a, struct grid_call *c,
 	return grid_call_send(c, SKEP_OUT, &w.mover);
 }
 
+static int call_either(struct grid_apply *a, struct grid_call *c)
+{
+	if (a->hook)
+		return call_hook(a, c);
+	call_function(c, a->outer->value[a->param].at, a->by_address);
+	return 0;
+}
+
 static int run_call(struct grid_apply *a, struct grid_call *c,
 		    const struct skep_callback *head)
 {
@@ -344,11 +371,12 @@ static int run_call(struct grid_apply *a, struct grid_call *c,
 		explain_error(a, c, err);
 	} else {
 		pthread_cleanup_push(drop_call, c);
-		call_function(c, a->outer->value[a->param].at,
-			      a->by_address);
+		err = call_either(a, c);
 		pthread_cleanup_pop(0);
-		collect_strings(c);
-		err = pack_results(a, c, head);
+		if (!err) {
+			collect_strings(c);
+			err = pack_results(a, c, head);
+		}
 	}
 	drop_call(c);
 	return err;

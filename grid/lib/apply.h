@@ -5,11 +5,22 @@
 
 #include <grid/core/marshal.h>
 
+/*
+ * How a binding for another language calls the functions of its program. It
+ * gets the address of each argument, of those that the function does not see,
+ * too, and SKEP_DIMS_MAX sizes of each array. Not 0: the function failed.
+ */
+struct grid_hook {
+	s32 (*call)(u64 key, u32 param, void *const *pointer, const u64 *size);
+	u64 key; /* the binding's */
+};
+
 struct grid_apply {
 	const struct grid_call *outer; /* the call that has the function */
 	u32 param;		       /* of outer, from a worker */
 	u32 in_len;
-	int by_address; /* the function is Fortran's */
+	int by_address;		      /* the function is Fortran's */
+	const struct grid_hook *hook; /* NULL: it is called itself */
 	const u8 *in;
 	u8 *out; /* malloc'ed: the payload of RETURN */
 	u32 out_len;

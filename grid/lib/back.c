@@ -110,7 +110,8 @@ static void run_function(struct grid_back *b)
 			       .param = b->head.param,
 			       .in = b->in,
 			       .in_len = b->head.length,
-			       .by_address = r->args->by_address};
+			       .by_address = r->args->by_address,
+			       .hook = r->args->hook};
 	u8 *old = b->out;
 	int err;
 

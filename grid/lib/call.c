@@ -683,9 +683,20 @@ struct skep_request *grid_call_start_tagged(struct grid_client *c,
 					    u32 f, void *const *pointer,
 					    u32 count, u64 tag)
 {
+	return grid_call_start_hooked(c, module, f, pointer, count, tag, NULL);
+}
+
+struct skep_request *grid_call_start_hooked(struct grid_client *c,
+					    const struct skep_handle *module,
+					    u32 f, void *const *pointer,
+					    u32 count, u64 tag,
+					    const struct grid_hook *hook)
+{
 	struct grid_args *a = args_at(c, module, f, pointer, count);
 
-	if (a)
+	if (a) {
 		a->tag = tag;
+		a->hook = hook;
+	}
 	return grid_args_start(c, f, a);
 }

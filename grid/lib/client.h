@@ -9,6 +9,7 @@
 #include <grid/core/marshal.h>
 #include <grid/include/OmniRpc.h>
 
+#include "apply.h"
 #include "stream.h"
 
 #define GRID_TEXT_MAX 1024
@@ -32,6 +33,7 @@ struct grid_args {
 	u32 head_len;
 	int right;	/* the result is complete */
 	int by_address; /* the program's functions are Fortran's */
+	const struct grid_hook *hook; /* they are another language's */
 	int *lost; /* NULL, or set to 1 if the call fails; client->lock guards
 		    */
 	struct grid_shape shape[];
@@ -295,6 +297,12 @@ struct skep_request *grid_call_start_tagged(struct grid_client *c,
 					    const struct skep_handle *module,
 					    u32 f, void *const *pointer,
 					    u32 count, u64 tag);
+/* The same; the hook must live until the call has ended. */
+struct skep_request *grid_call_start_hooked(struct grid_client *c,
+					    const struct skep_handle *module,
+					    u32 f, void *const *pointer,
+					    u32 count, u64 tag,
+					    const struct grid_hook *hook);
 /* The request owns the arguments, which may be NULL with the error set. */
 struct skep_request *grid_args_start(struct grid_client *c, u32 f,
 				     struct grid_args *a);

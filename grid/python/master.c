@@ -101,9 +101,10 @@ s32 skep_python_sizes(const struct skep_handle *m, u32 f, void *const *pointer,
 
 struct skep_request *skep_python_call(struct grid_client *c,
 				      const struct skep_handle *m, u32 f,
-				      void *const *pointer, u32 count, u64 tag)
+				      void *const *pointer, u32 count, u64 tag,
+				      const struct grid_hook *hook)
 {
-	return grid_call_start_tagged(c, m, f, pointer, count, tag);
+	return grid_call_start_hooked(c, m, f, pointer, count, tag, hook);
 }
 
 struct skep_request *skep_python_send(struct grid_client *c,

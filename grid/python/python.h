@@ -13,7 +13,7 @@
 #include <grid/lib/client.h>
 
 /* A revision of this interface: the package checks that its library fits. */
-#define SKEP_PYTHON_REVISION 2
+#define SKEP_PYTHON_REVISION 3
 
 struct skep_python_ended {
 	struct skep_request *request;
@@ -52,10 +52,15 @@ const void *skep_python_manifest(const struct skep_handle *m, u64 *bytes);
 s32 skep_python_sizes(const struct skep_handle *m, u32 f, void *const *pointer,
 		      const u64 *count, u32 at, u64 size[SKEP_DIMS_MAX]);
 
-/* A pointer to each argument, unused for WORK. NULL with the error set. */
+/*
+ * A pointer to each argument, unused for WORK. Of functions it is any that is
+ * not NULL: the hook, which may be NULL without them, calls these, and must
+ * live until the call has ended. NULL with the error set.
+ */
 struct skep_request *skep_python_call(struct grid_client *c,
 				      const struct skep_handle *m, u32 f,
-				      void *const *pointer, u32 count, u64 tag);
+				      void *const *pointer, u32 count, u64 tag,
+				      const struct grid_hook *hook);
 /* The pieces are done with when it returns. */
 struct skep_request *skep_python_send(struct grid_client *c,
 				      const struct skep_handle *m, u32 f,

@@ -7,6 +7,7 @@ import struct
 
 from . import manifest
 from .boot import address_of
+from .called import Called
 from .errors import ArgumentError
 from .library import last_error, lib
 
@@ -40,6 +41,7 @@ class Arguments:
         self.count = (ctypes.c_uint64 * count)()
         self.keep = [values]
         self.readers = []  # one for each value that is returned
+        self.called = None  # the functions that the worker calls
         given = iter(values)
         for i, p in enumerate(self.entry.params):
             value = None if p.mode == manifest.WORK else next(given)
@@ -51,14 +53,22 @@ class Arguments:
 
     def take(self, i, p, value):
         if p.type.kind == "m":
-            text = "Python can't give a function that a worker calls: call from C"
-            raise self.fail(p, text)
-        if p.type.kind == "t":
+            self.take_function(i, p, value)
+        elif p.type.kind == "t":
             self.take_text(i, p, value)
         elif p.dims:
             self.take_array(i, p, value)
         else:
             self.take_scalar(i, p, value)
+
+    def take_function(self, i, p, value):
+        if not callable(value):
+            text = "a function is wanted, %s is none"
+            raise self.fail(p, text % type(value).__name__)
+        if not self.called:
+            self.called = Called(self.function.__qualname__)
+        self.called.add(i, p.called, value)
+        self.pointer[i] = self.base  # anything but a null pointer
 
     # Scalars -----------------------------------------------------------------
 
@@ -249,7 +259,16 @@ class Arguments:
 
     def send(self, client, tag):
         count = len(self.entry.params)
-        return lib.call(client, self.handle, self.entry.index, self.pointer, count, tag)
+        hook = ctypes.byref(self.called.hook) if self.called else None
+        handle, index = self.handle, self.entry.index
+        return lib.call(client, handle, index, self.pointer, count, tag, hook)
+
+    def end(self, error):
+        """Ends what the call has of the program; answers why it failed, or None."""
+        if not self.called:
+            return error
+        self.called.end()
+        return (self.called.error or error) if error else None
 
     def results(self):
         got = [read() for read in self.readers]

@@ -6,9 +6,25 @@ import os
 from . import errors
 from .boot import Piece
 
-REVISION = 2
+REVISION = 3
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAM = os.path.join(HERE, "python.rex")
+
+
+# (key, parameter, pointers to the arguments, 4 sizes of each): 0, or it failed.
+HOOK = ctypes.CFUNCTYPE(
+    ctypes.c_int32,
+    ctypes.c_uint64,
+    ctypes.c_uint32,
+    ctypes.POINTER(ctypes.c_void_p),
+    ctypes.POINTER(ctypes.c_uint64),
+)
+
+
+class Hook(ctypes.Structure):
+    """struct grid_hook."""
+
+    _fields_ = [("call", HOOK), ("key", ctypes.c_uint64)]
 
 
 class Ended(ctypes.Structure):
@@ -59,7 +75,7 @@ def load_library():
         ("bind", any_, [any_, text]),
         ("manifest", any_, [any_, u64s]),
         ("sizes", i32, [any_, u32, pointers, u64s, u32, u64s]),
-        ("call", any_, [any_, any_, u32, pointers, u32, u64]),
+        ("call", any_, [any_, any_, u32, pointers, u32, u64, ctypes.POINTER(Hook)]),
         ("send", any_, [any_, any_, u32, pieces, u32, u64, u64]),
         ("initialize", i32, [any_, any_, u32, pieces, u32]),
         ("next", u32, [any_, ctypes.POINTER(Ended), u32]),

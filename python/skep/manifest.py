@@ -8,7 +8,7 @@ from .library import lib
 
 MODULE = struct.Struct("<QIIII64s")
 FUNCTION = struct.Struct("<64sIIII")
-PARAM = struct.Struct("<64sBBB5x64x")
+PARAM = struct.Struct("<64sBBBxI64x")
 
 INIT = 1
 CALLBACK = 4
@@ -51,15 +51,26 @@ TYPES = {
 
 
 class Param:
-    """One parameter: name, type, mode and the number of dimensions."""
+    """One parameter: name, type, mode and the number of dimensions.
 
-    def __init__(self, name, code, mode, dims):
+    ``called`` is the entry of a function of the program, which workers call.
+    ``hidden`` says that such a function does not see the parameter.
+    """
+
+    called = None
+
+    def __init__(self, name, code, mode, dims, refers=0):
         self.name, self.code, self.mode, self.dims = name, code, mode, dims
+        self.refers = refers
+        self.hidden = refers != 0 and code != MASTER_FUNCTION
         self.type = TYPES[code]
         # As Python's own modules do it: from_ for from.
         self.word = name + "_" if keyword.iskeyword(name) else name
 
     def __str__(self):
+        if self.called:
+            own = ", ".join(str(p) for p in self.called.params if not p.hidden)
+            return "%s(%s)" % (self.name, own)
         mark = "[]" * self.dims
         return "%s %s %s%s" % (MODES[self.mode], self.type, self.name, mark)
 
@@ -85,14 +96,17 @@ def read_manifest(handle):
     at = MODULE.size + functions * FUNCTION.size
     every = []
     for i in range(params):
-        word, code, mode, dims = PARAM.unpack_from(data, at + i * PARAM.size)
-        every.append(Param(text_of(word), code, mode, dims))
-    table = {}
+        word, code, mode, dims, refers = PARAM.unpack_from(data, at + i * PARAM.size)
+        every.append(Param(text_of(word), code, mode, dims, refers))
+    entries = []
     for i in range(functions):
         word, first, count, flags, _ = FUNCTION.unpack_from(
             data, MODULE.size + i * FUNCTION.size
         )
-        entry = FunctionEntry(text_of(word), i, flags, every[first : first + count])
-        if not flags & CALLBACK:
-            table[entry.name] = entry
+        own = every[first : first + count]
+        entries.append(FunctionEntry(text_of(word), i, flags, own))
+    for p in every:
+        if p.code == MASTER_FUNCTION:
+            p.called = entries[p.refers]
+    table = {e.name: e for e in entries if not e.flags & CALLBACK}
     return text_of(name), table

@@ -7,6 +7,7 @@ from typing import Any, List, Optional
 
 from . import manifest, session as sessions
 from .arguments import Arguments
+from .called import INSIDE
 from .errors import ModuleError
 from .session import CallFuture, CallInfo
 
@@ -73,11 +74,13 @@ class Function:
         with owner.use():
             arguments = Arguments(self, self._values(args, kwargs))
         future = CallFuture()
+        future._made_inside = INSIDE.key
 
         def send(client, tag):
             return arguments.send(client, tag)
 
         def finish(e, error):
+            error = arguments.end(error)
             if e is not None:
                 future.info = CallInfo(e) if not error else None
             try:
@@ -86,7 +89,11 @@ class Function:
                 error = problem
             future.settle(None if error else value, error)
 
-        future._withdraw = owner.start(send, finish)
+        try:
+            future._withdraw = owner.start(send, finish)
+        except BaseException:
+            arguments.end(None)
+            raise
         return future
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -22,6 +22,7 @@ import weakref
 from typing import Any, Generator, Generic, Iterator, Optional, Sequence, TypeVar
 
 from . import errors
+from .called import INSIDE, refuse_inside
 from .library import Ended, last_error, lib
 
 T = TypeVar("T")
@@ -69,6 +70,7 @@ class CallFuture(concurrent.futures.Future, Generic[T]):
     """
 
     info: Optional[CallInfo] = None
+    _made_inside = 0  # the key of the call whose function made this one
     _withdraw = None  # tells the hub
     _cancelling = threading.Lock()
 
@@ -82,6 +84,19 @@ class CallFuture(concurrent.futures.Future, Generic[T]):
         if withdraw:
             withdraw()
         return True
+
+    def result(self, timeout: Optional[float] = None) -> T:
+        self._refuse_wait()
+        return super().result(timeout)
+
+    def exception(self, timeout: Optional[float] = None) -> Optional[BaseException]:
+        self._refuse_wait()
+        return super().exception(timeout)
+
+    def _refuse_wait(self):
+        """A call from elsewhere may need the slot of the one that waits here."""
+        if self._made_inside != INSIDE.key and not self.done():
+            refuse_inside("wait for a call that it did not make")
 
     def __await__(self) -> Generator[Any, None, T]:
         return asyncio.wrap_future(self).__await__()
@@ -202,6 +217,7 @@ class Session:
 
         In a callback of a future it returns at once, and the rest follows.
         """
+        refuse_inside("end the session")
         try:
             with self.use() as client:
                 closed = errors.HubError("the session was closed")
