@@ -6,7 +6,9 @@ import concurrent.futures
 import ctypes
 import inspect
 import os
+import sys
 import tempfile
+import threading
 import unittest
 
 import numpy
@@ -213,6 +215,148 @@ class Modules(unittest.TestCase):
         self.assertEqual(future.result().sum(), 1e6)
 
 
+class Called(unittest.TestCase):
+    """Functions of this program that workers call."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.m = skep.module("shapes")
+
+    def test_values(self):
+        """a function gets numbers and arrays, and returns some"""
+        kept, ended = [], []
+
+        def step(i, f, total, x, k, y):
+            self.assertEqual((i, f), (len(kept), 0.5))
+            self.assertEqual((x.dtype, k.dtype, y.shape), ("f8", "i2", (2, 2)))
+            kept.append(x)
+            k += 1
+            y[:] = x.reshape(2, 1) * [1, i]
+            return total + 7, 0.25 * (i + 2), 1 + 2j
+
+        x = numpy.array([3.0, 4.0])
+        y, total = self.m.visit(2, x, step=step, done=lambda: ended.append(1))
+        self.assertEqual(total, 5000000000 + 21 + 4 + 50 + 1 + 2000)
+        self.assertEqual(y.tolist(), [[3, 6], [4, 8]])
+        self.assertEqual([k.tolist() for k in kept], [[3, 4]] * 3)
+        self.assertEqual(ended, [1])
+
+    def test_strings(self):
+        """a function gets strings and returns some"""
+
+        def ask(what, state, names):
+            self.assertEqual((what, names), ("wörd", ["one", None]))
+            return state + "ü", [None, state, ""]
+
+        self.assertEqual(self.m.talk(3, ask=ask), "stäteüü/none/stäteü/")
+        got = self.m.talk(1, ask=lambda *_: (None, ["x"]))
+        self.assertEqual(got, "none/x")
+
+    def test_errors(self):
+        """a call whose function raises does, and is not run again"""
+        calls = []
+
+        def fail(i):
+            calls.append(i)
+            if i == 2:
+                raise KeyError("two")
+            return i
+
+        with self.assertRaisesRegex(KeyError, "two"):
+            self.m.tick(5, each=fail)
+        self.assertEqual(calls, [0, 1, 2])
+        with self.assertRaises(SystemExit):
+            self.m.tick(5, each=lambda i: sys.exit(3))
+        self.assertEqual(self.m.tick(3, each=lambda i: i + 7), 9)
+
+    def test_wrong_results(self):
+        """what a function returns must fit its interface"""
+        for pattern, value in (
+            ("v: .* is no int", (1, 2)),
+            ("v: .* is no int", None),
+            ("v: .* is no int", 2**31),
+            ("v: .* is no int", "x"),
+        ):
+            with self.assertRaisesRegex(skep.ArgumentError, pattern):
+                self.m.tick(1, each=lambda i: value)
+        for pattern, value in (
+            ("must return state, back", None),
+            ("must return state, back", ("x", ["a"], 1)),
+            ("1 texts are wanted", ("x", ["a", "b"])),
+            ("1 texts are wanted", ("x", "a")),
+            ("no text", (5, ["a"])),
+            ("no text", ("x", ["a\0b"])),
+        ):
+            with self.assertRaisesRegex(skep.ArgumentError, pattern):
+                self.m.talk(1, ask=lambda *_: value)
+        with self.assertRaisesRegex(skep.ArgumentError, "must return nothing"):
+            self.m.visit(1, [1], step=lambda *_: (1, 1, 1), done=lambda: 5)
+        with self.assertRaisesRegex(skep.ArgumentError, "int is none"):
+            self.m.tick(1, each=5)
+        with self.assertRaises(TypeError):
+            self.m.tick(1)
+
+    def test_calls_inside(self):
+        """a function may make calls, and wait for those alone"""
+        outside = self.m.wait.submit(3600)
+        caught = []
+
+        def refused(f, *args):
+            try:
+                f(*args)
+            except skep.RefusedError as error:
+                caught.append(str(error))
+
+        def each(i):
+            refused(outside.result)
+            refused(outside.exception, 0)
+            refused(self.m.session.close)
+            both = [self.m.scaled.submit(float(k + i)) for k in range(3)]
+            if i:
+                return int(sum(f.result() for f in both))
+            return self.m.tick(2, each=each_again)
+
+        def each_again(i):
+            return int(self.m.scaled(40.0)) + i
+
+        # With two slots, one of which another call keeps.
+        self.assertEqual(self.m.tick(1, each=each), 41)
+        self.assertEqual(self.m.tick(2, each=each), 6)
+        outside.cancel()
+        self.assertEqual(len(caught), 9)
+        self.assertIn("cannot wait for a call that it did not make", caught[0])
+        self.assertIn("cannot end the session", caught[2])
+
+    def test_many(self):
+        """calls with functions run beside one another"""
+        futures = [self.m.tick.submit(20, each=lambda i, k=k: i + k) for k in range(10)]
+        self.assertEqual([f.result() for f in futures], [19 + k for k in range(10)])
+
+    def test_cancel(self):
+        """a call is cancelled while its function runs"""
+        begun, go_on = threading.Event(), threading.Event()
+
+        def each(i):
+            begun.set()
+            go_on.wait()
+            return i
+
+        future = self.m.tick.submit(2, each=each)
+        begun.wait()
+        future.cancel()
+        go_on.set()
+        with self.assertRaises(concurrent.futures.CancelledError):
+            future.result()
+        self.assertEqual(self.m.tick(2, each=lambda i: i), 1)
+
+    def test_description(self):
+        """the interface of a function is described"""
+        self.assertIn(
+            "step(IN int i, IN float f, INOUT long total", self.m.visit.__doc__
+        )
+        self.assertNotIn("step", dir(self.m))
+
+
 class Initialize(unittest.TestCase):
     def test_initialize(self):
         """Initialize is given its arguments once, for all workers"""
@@ -224,4 +368,4 @@ class Initialize(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    tap.run_classes(Modules, Initialize)
+    tap.run_classes(Modules, Called, Initialize)
