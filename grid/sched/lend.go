@@ -23,6 +23,7 @@ func (s *Scheduler) setLend(e Lend) {
 	if e.On {
 		n.lends = append(n.lends, lend{e.Fence, e.Session})
 	}
+	s.countBorrowed()
 }
 
 // EndLend forgets that a lease lends its place, which the scheduler does not know. It is no event,
@@ -53,6 +54,28 @@ func (n *node) hasPlace() bool {
 	return n.isUsable() && n.extra < len(n.lends)
 }
 
+// countBorrowed finds how many lent places the users with limits have beyond those that they lent
+// themselves. A user all of whose calls wait has less than none, and so always gets one.
+func (s *Scheduler) countBorrowed() {
+	for _, u := range s.users {
+		u.borrowed = 0
+	}
+	for _, n := range s.nodes {
+		if len(n.lends) == 0 && n.extra == 0 {
+			continue
+		}
+		for _, l := range n.running {
+			u := l.call.session.user
+			if l.Extra {
+				u.borrowed++
+			}
+			if slices.ContainsFunc(n.lends, func(o lend) bool { return o.fence == l.Fence }) {
+				u.borrowed--
+			}
+		}
+	}
+}
+
 // grantInner gives lent places to inner calls: the oldest of a session that lends there, else the
 // oldest of all. A drained node gives them too, because what runs there ends only after them.
 func (s *Scheduler) grantInner() {
@@ -69,6 +92,7 @@ func (s *Scheduler) grantInner() {
 			l.Extra = true
 			n.extra++
 			s.runLease(l)
+			s.countBorrowed()
 			if key := c.idleWorker(); n.idle[key] > 0 {
 				n.idle[key]--
 			}
@@ -81,7 +105,7 @@ func (s *Scheduler) grantInner() {
 func (s *Scheduler) firstInner(n *node) (other *call) {
 	for _, c := range s.inner {
 		switch {
-		case len(c.leases) > 0 || !n.hasMemory(c) || s.isAvoided(n, c):
+		case len(c.leases) > 0 || !n.hasMemory(c) || s.isAvoided(n, c) || c.session.user.isBusy():
 		case slices.ContainsFunc(n.lends, func(l lend) bool { return l.session == c.session.id }):
 			return c
 		case other == nil:

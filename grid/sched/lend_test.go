@@ -21,6 +21,16 @@ func oneBackNode(steps ...step) []step {
 		{1, submitBack(1), []string{"grant 1 to a #1"}}}, steps...)
 }
 
+// twoUsers lets a call of each of two users, of which the first has a limit, lend its place.
+func twoUsers(most int, steps ...step) []step {
+	return append([]step{{0, UserSet{Weight: 1, Slots: most}, nil},
+		{0, SessionOpen{Session: 1}, nil}, {0, SessionOpen{Session: 2, User: "v"}, nil},
+		{0, NodeUp{Node: "a", Slots: 4, Memory: 1 << 40, Apart: true, Callbacks: true}, nil}, {0, askSlots("a", 4), nil},
+		{1, submitBack(1), []string{"grant 1 to a #1"}},
+		{1, CallQueued{Call: 2, Session: 2, Worker: modA, Callbacks: true}, []string{"grant 2 to a #2"}},
+		{2, lends("a", 1, 1), nil}, {2, lends("a", 2, 2), nil}}, steps...)
+}
+
 const noRoom = "on each node that may run the call, calls that wait for others hold the memory that it needs"
 
 var lendScripts = []script{
@@ -120,6 +130,30 @@ var lendScripts = []script{
 	{"a lease of which only the owner knows lends its place until it says so", Config{}, oneBackNode(
 		step{2, lends("a", 70, 1), nil},
 		step{3, submitInner(2, 1, false), []string{"grant 2 to a #2 extra"}},
+	)},
+	{"lent places count towards a user's slots", Config{}, twoUsers(1,
+		step{3, submitInner(3, 1, false), []string{"grant 3 to a #3 extra"}},
+		step{4, submitInner(4, 1, false), nil},
+		step{5, submitInner(5, 2, false), []string{"grant 5 to a #4 extra"}},
+		step{6, callDone("a", 5, 4), []string{"commit 5 #4"}},
+		step{7, callDone("a", 3, 3), []string{"commit 3 #3", "grant 4 to a #5 extra"}},
+	)},
+	{"a user all of whose calls wait gets a lent place", Config{}, twoUsers(1,
+		step{3, submitInner(3, 1, true), []string{"grant 3 to a #3 extra"}},
+		step{4, submitInner(4, 1, false), nil},
+		step{5, lends("a", 3, 1), []string{"grant 4 to a #4 extra"}},
+		step{6, lendsNot("a", 3), nil},
+		step{7, submitInner(5, 1, false), nil},
+		step{8, callDone("a", 3, 3), []string{"commit 3 #3"}},
+		step{9, callDone("a", 4, 4), []string{"commit 4 #4", "grant 5 to a #5 extra"}},
+	)},
+	{"a user with lent places gets no more slots than its limit", Config{}, twoUsers(2,
+		step{3, submitInner(3, 1, false), []string{"grant 3 to a #3 extra"}},
+		step{4, submitInner(4, 1, false), []string{"grant 4 to a #4 extra"}},
+		step{5, submitInner(5, 1, false), nil},
+		step{5, submitCall(6, 1, modA), nil},
+		step{6, callDone("a", 3, 3), []string{"commit 3 #3", "grant 5 to a #5 extra"}},
+		step{8, callDone("a", 4, 4), []string{"commit 4 #4", "grant 6 to a #6"}},
 	)},
 	{"an inner call for which those that wait have left no memory fails with this reason", Config{NoNode: 5 * time.Second}, []step{
 		{0, SessionOpen{Session: 1}, nil}, {0, backNode("a", 1), nil}, {0, askSlots("a", 1), nil},

@@ -651,6 +651,7 @@ func (s *Scheduler) removeLease(l *lease) {
 			s.leaveSeat(l)
 		}
 	}
+	s.countBorrowed()
 	s.open.update(n)
 }
 

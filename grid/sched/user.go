@@ -20,6 +20,7 @@ type user struct {
 	// Sums over its sessions.
 	runs, fresh, gain int
 	coming            int // leases that wait for seats of other users
+	borrowed          int // lent places that it has, less those that it lent: countBorrowed
 
 	used time.Duration // slot time until at, divided by the weight
 	at   time.Time
@@ -58,12 +59,18 @@ func (u *user) usedBy(now time.Time) time.Duration {
 
 func (u *user) slots() int { return u.runs + u.fresh + u.gain }
 
-// isFull reports whether the user must not get one more slot.
-func (u *user) isFull() bool { return u.most > 0 && u.runs+u.coming >= u.most }
+// isFull reports whether the user must not get one more slot. Calls that wait keep theirs.
+func (u *user) isFull() bool { return u.most > 0 && u.runs+max(u.borrowed, 0)+u.coming >= u.most }
+
+// isBusy reports whether as many calls of the user run as it has slots, not counting those that
+// wait for inner ones.
+func (u *user) isBusy() bool { return u.most > 0 && u.runs+u.borrowed >= u.most }
 
 // isServed reports whether the user has all slots that it may have, counting those that it
 // just left. Without them its sessions would take others' seats from each other by turns.
-func (u *user) isServed() bool { return u.most > 0 && u.runs+u.coming+u.fresh >= u.most }
+func (u *user) isServed() bool {
+	return u.most > 0 && u.runs+max(u.borrowed, 0)+u.coming+u.fresh >= u.most
+}
 
 // compare orders users: by the time that they used, then by their slots, both in proportion to
 // their weights, then by their last grant.
