@@ -186,22 +186,34 @@ static int measure_data(struct grid_call *c, u32 i, u32 direction, u64 bytes,
 	return 0;
 }
 
-static int measure_parts(struct grid_call *c, u32 i, u64 bytes, u64 *length)
+/* Bytes of a part of an array in this direction. */
+static u64 part_bytes(const struct grid_datum *d, u32 direction)
+{
+	return direction == SKEP_OUT ? d->size : d->length;
+}
+
+static int measure_parts(struct grid_call *c, u32 i, u32 direction, u64 bytes,
+			 u64 *length)
 {
 	const struct grid_value *v = &c->value[i];
-	u64 all = 0;
+	u64 all = 0, part;
 	u32 k;
 
+	if (!param_travels(param_of(c, i), direction))
+		return 0;
 	for (k = 0; k < v->parts; k++) {
-		if (v->part[k]->length > bytes - all)
+		part = part_bytes(v->part[k], direction);
+		if (part > bytes - all)
 			break;
-		all += v->part[k]->length;
+		all += part;
 	}
 	if (k < v->parts || all != bytes)
 		return fail_argument(c, i, -EINVAL,
 				     "the parts of its container have another "
 				     "number of bytes than its interface says");
 	*length += pad_to_eight(bytes);
+	if (direction == SKEP_OUT)
+		*length += v->parts * sizeof(v->part[0]->fresh);
 	return 0;
 }
 
@@ -234,8 +246,7 @@ static int measure_one(struct grid_call *c, u32 i, u32 direction, u64 *length)
 	if (c->value[i].data)
 		return measure_data(c, i, direction, bytes, length);
 	if (c->value[i].part)
-		return direction == SKEP_IN ? measure_parts(c, i, bytes, length)
-					    : 0;
+		return measure_parts(c, i, direction, bytes, length);
 	if (!c->value[i].at &&
 	    (kind_of(p) == ARRAY ? s.count
 				 : kind_of(p) == STRING || p->mode & SKEP_OUT))
@@ -341,6 +352,22 @@ static int move_part(struct transfer *t, u8 *base, const struct grid_shape *s,
 	return 0;
 }
 
+/* Of what a call leaves in the hub only digests come back. */
+static int move_digests(struct transfer *t, const struct grid_value *v)
+{
+	u32 k;
+	int err = 0;
+
+	if (t->direction == SKEP_IN)
+		return 0;
+	if (v->data)
+		return move_bytes(t, v->data->fresh, sizeof(v->data->fresh), 1);
+	for (k = 0; k < v->parts && !err; k++)
+		err = move_bytes(t, v->part[k]->fresh,
+				 sizeof(v->part[k]->fresh), 1);
+	return err;
+}
+
 static int move_array(struct transfer *t, u32 i)
 {
 	const struct skep_param *p = param_of(t->call, i);
@@ -355,13 +382,8 @@ static int move_array(struct transfer *t, u32 i)
 		return fail_argument(
 			t->call, i, -EPROTO,
 			"its size has changed since the call began");
-	if (t->call->value[i].data) {
-		if (t->direction == SKEP_OUT)
-			err = move_bytes(t, t->call->value[i].data->fresh,
-					 sizeof(t->call->value[i].data->fresh),
-					 1);
-	} else if (t->call->value[i].part)
-		err = 0; /* stored, like data */
+	if (t->call->value[i].data || t->call->value[i].part)
+		err = move_digests(t, &t->call->value[i]);
 	else if (s.moved == s.count)
 		err = move_bytes(t, t->call->value[i].at, s.count * element, 1);
 	else
@@ -398,7 +420,7 @@ u32 grid_call_data(struct grid_call *c, u32 direction, struct skep_datum *list)
 {
 	const struct grid_value *v;
 	u32 kind, i, k, n = 0;
-	u64 at = 0, bytes, part;
+	u64 at = 0, bytes, part, bytes_of;
 
 	for (kind = 0; kind < TEXTS; kind++) {
 		for (i = 0; i < c->function->params; i++) {
@@ -411,9 +433,10 @@ u32 grid_call_data(struct grid_call *c, u32 direction, struct skep_datum *list)
 				put_datum(&list[n++], v->data, direction, at,
 					  bytes);
 			for (part = at, k = 0; k < v->parts; k++) {
+				bytes_of = part_bytes(v->part[k], direction);
 				put_datum(&list[n++], v->part[k], direction,
-					  part, v->part[k]->length);
-				part += v->part[k]->length;
+					  part, bytes_of);
+				part += bytes_of;
 			}
 			at += bytes + pad_to_eight(bytes);
 		}

@@ -91,8 +91,8 @@ int grid_call_count(struct grid_call *c, u32 i, u64 *count);
 void grid_call_drop_texts(struct grid_call *c, u32 i);
 
 /*
- * Master: lists the arguments of this direction that are stored data, at most
- * SKEP_PARAMS_MAX; returns their number. Call measure before.
+ * Master: lists the arguments of this direction that are stored data, and the
+ * parts of such; returns their number. Call measure before.
  */
 u32 grid_call_data(struct grid_call *c, u32 direction, struct skep_datum *list);
 

@@ -39,6 +39,7 @@ struct grid_datum {
 	u8 digest[32];
 	u8 fresh[32]; /* of a result that arrives */
 	u64 length;   /* bytes */
+	u64 size;     /* bytes of it in the result under way, as a part */
 	int kept;     /* it is stored */
 	u32 version;  /* counts results that were stored in it */
 	int writers;  /* calls under way whose result it is */
@@ -55,7 +56,7 @@ struct grid_value {
 	void *user; /* texts: the caller's or the function's pointer */
 	u64 room;   /* master: bytes of the array at `at`, if not 0 */
 	struct grid_datum *data; /* master: stored data in place of an array */
-	/* The same in pieces, in place of an array of mode IN. */
+	/* The same in pieces. */
 	struct grid_datum *const *part;
 	u32 parts;
 	void *own; /* master: memory at `at` that goes with the call */

@@ -165,40 +165,66 @@ grpc_error_t grpc_data_container_get(const grpc_data_t *container, int rank,
 
 /* Arguments ---------------------------------------------------------------- */
 
-static int check_parts(const struct gridrpc_data *d, const struct skep_param *p)
+static int refuse_part(const struct skep_param *p, u32 rank, const char *why)
 {
-	const struct gridrpc_data *part;
+	return grid_error_set(OMRPC_E_REFUSED,
+			      "argument %s: part %u of its container %s",
+			      p->name, rank, why);
+}
+
+/* A part of a result: which bytes of that are its own must be known. */
+static int check_result(struct gridrpc_data *d, const struct skep_param *p,
+			u32 i)
+{
+	struct gridrpc_data *part = d->part[i].data;
+	u32 k;
+
+	for (k = 0; k < i; k++) {
+		if (d->part[k].data == part)
+			return refuse_part(p, d->part[i].rank,
+					   "is there twice, and can have only "
+					   "one result: set other data there");
+	}
+	part->datum.size =
+		part->datum.kept && (p->mode & SKEP_IN || !part->bytes)
+			? part->datum.length
+			: part->bytes;
+	if (!part->datum.size)
+		return refuse_part(p, d->part[i].rank,
+				   "has no size yet: give grpc_data_init its "
+				   "dimensions");
+	return OMRPC_OK;
+}
+
+static int check_part(struct gridrpc_data *d, const struct skep_param *p, u32 i)
+{
+	const struct gridrpc_data *part = d->part[i].data;
+
+	if (part->type == GRPC_CONTAINER_OF_GRPC_DATA)
+		return refuse_part(p, d->part[i].rank,
+				   "is a container: give the call that one");
+	if (p->mode == SKEP_IN &&
+	    gridrpc_data_volatile(part) !=
+		    gridrpc_data_volatile(d->part[0].data))
+		return grid_error_set(
+			OMRPC_E_REFUSED,
+			"argument %s: some parts of its container are volatile "
+			"and others are not: give all of them GRPC_STICKY",
+			p->name);
+	return gridrpc_data_check_type(part, p);
+}
+
+static int check_parts(struct gridrpc_data *d, const struct skep_param *p)
+{
 	u32 i;
 	int code = OMRPC_OK;
 
-	if (p->mode != SKEP_IN)
-		return grid_error_set(OMRPC_E_REFUSED,
-				      "argument %s: a container stands for "
-				      "arrays of mode IN only: give the call "
-				      "data of its own for each result",
-				      p->name);
 	if (!d->parts)
 		return grid_error_set(OMRPC_E_REFUSED,
 				      "argument %s: its container has no parts",
 				      p->name);
-	for (i = 0; i < d->parts && !code; i++) {
-		part = d->part[i].data;
-		if (part->type == GRPC_CONTAINER_OF_GRPC_DATA)
-			return grid_error_set(
-				OMRPC_E_REFUSED,
-				"argument %s: part %u of its container is a "
-				"container: give the call that one",
-				p->name, d->part[i].rank);
-		if (gridrpc_data_volatile(part) !=
-		    gridrpc_data_volatile(d->part[0].data))
-			return grid_error_set(
-				OMRPC_E_REFUSED,
-				"argument %s: some parts of its container are "
-				"volatile and others are not: give all of "
-				"them GRPC_STICKY",
-				p->name);
-		code = gridrpc_data_check_type(part, p);
-	}
+	for (i = 0; i < d->parts && !code; i++)
+		code = check_part(d, p, i);
 	return code;
 }
 
@@ -226,27 +252,47 @@ static int join_parts(struct gridrpc_data *d, struct grid_value *v)
 	return OMRPC_OK;
 }
 
+/* What a call that is started is given. A result needs it until the call has
+ * ended, and the container may get other parts meanwhile. */
+static struct grid_datum **list_parts(struct gridrpc_data *d,
+				      struct grid_value *v, u8 mode)
+{
+	size_t size = d->parts * sizeof(struct grid_datum *);
+
+	if (mode & SKEP_OUT) {
+		v->own = malloc(size);
+		return v->own;
+	}
+	/* Another argument of the call may have it already. */
+	if (!d->view)
+		d->view = malloc(size);
+	return d->view;
+}
+
 int gridrpc_container_resolve(struct grid_client *c, struct gridrpc_data *d,
 			      const struct skep_param *p, struct grid_value *v)
 {
+	struct grid_datum **list;
 	u32 i;
 	int code = check_parts(d, p);
 
 	if (code)
 		return code;
-	if (gridrpc_data_volatile(d->part[0].data))
+	if (gridrpc_data_volatile(d->part[0].data) && p->mode == SKEP_IN)
 		return join_parts(d, v);
-	/* Another argument of the call may have it already. */
-	if (!d->view)
-		d->view = malloc(d->parts * sizeof(struct grid_datum *));
-	if (!d->view)
+	list = list_parts(d, v, p->mode);
+	if (!list)
 		return grid_error_set(OMRPC_E_NO_MEMORY, "out of memory");
 	for (i = 0; i < d->parts; i++) {
-		if (gridrpc_data_keep(c, d->part[i].data))
+		if (p->mode & SKEP_IN && gridrpc_data_keep(c, d->part[i].data))
 			return grid_error_code();
-		d->view[i] = &d->part[i].data->datum;
+		if (p->mode & SKEP_OUT && check_result(d, p, i))
+			return grid_error_code();
+		if (p->mode & SKEP_OUT)
+			d->part[i].data->writer = pthread_self();
+		list[i] = &d->part[i].data->datum;
 	}
-	v->part = d->view;
+	v->part = list;
 	v->parts = d->parts;
 	return OMRPC_OK;
 }

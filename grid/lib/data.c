@@ -124,6 +124,30 @@ static const struct skep_param *param_of(const struct grid_args *a, u32 i)
 	return &a->call.module->param[a->call.function->first + i];
 }
 
+/* The data that an argument is, by its index; NULL: there is no more. */
+static struct grid_datum *datum_at(const struct grid_value *v, u32 k)
+{
+	if (v->data)
+		return k ? NULL : v->data;
+	return k < v->parts ? v->part[k] : NULL;
+}
+
+/* Returns how many places the argument takes in the call. */
+static u32 begin_writes(const struct grid_args *a, u8 mode,
+			const struct grid_value *v)
+{
+	struct grid_datum *d;
+	u32 k;
+
+	for (k = 0; (d = datum_at(v, k)); k++) {
+		if (!(mode & SKEP_OUT))
+			continue;
+		d->outer = a->outer;
+		__atomic_add_fetch(&d->writers, 1, __ATOMIC_ACQ_REL);
+	}
+	return mode == SKEP_INOUT ? 2 * k : k;
+}
+
 int grid_data_prepare(struct grid_client *c, struct grid_args *a)
 {
 	const struct skep_param *p;
@@ -142,14 +166,7 @@ int grid_data_prepare(struct grid_client *c, struct grid_args *a)
 			return code;
 		if (v->data || v->part)
 			v->at = NULL;
-		if (v->data && p->mode & SKEP_OUT) {
-			v->data->outer = a->outer;
-			__atomic_add_fetch(&v->data->writers, 1,
-					   __ATOMIC_ACQ_REL);
-		}
-		places += v->parts;
-		if (v->data)
-			places += p->mode == SKEP_INOUT ? 2 : 1;
+		places += begin_writes(a, p->mode, v);
 		if (places > PLACES_MAX)
 			return grid_error_set(
 				OMRPC_E_ARGUMENTS,
@@ -219,25 +236,35 @@ u32 grid_data_wait_any(struct grid_client *c, struct grid_datum *const *datum,
 	return i;
 }
 
+static void settle_one(struct grid_datum *d, int right, u64 bytes)
+{
+	if (right) {
+		memcpy(d->digest, d->fresh, sizeof(d->digest));
+		d->length = bytes;
+		d->kept = 1;
+		d->version++;
+	}
+	__atomic_sub_fetch(&d->writers, 1, __ATOMIC_ACQ_REL);
+}
+
 void grid_data_settle(struct grid_args *a)
 {
 	struct grid_value *v;
-	u32 i;
+	struct grid_datum *d;
+	u32 i, k;
 
 	if (!grid_data_resolve || a->bytes)
 		return;
 	for (i = 0; i < a->call.function->params; i++) {
 		v = &a->call.value[i];
-		if (!v->data || !(param_of(a, i)->mode & SKEP_OUT))
+		if (!(param_of(a, i)->mode & SKEP_OUT))
 			continue;
-		if (a->right) {
-			memcpy(v->data->digest, v->data->fresh,
-			       sizeof(v->data->digest));
-			v->data->length = a->shape[i].moved *
-					  grid_type_size(param_of(a, i)->type);
-			v->data->kept = 1;
-			v->data->version++;
-		}
-		__atomic_sub_fetch(&v->data->writers, 1, __ATOMIC_ACQ_REL);
+		for (k = 0; (d = datum_at(v, k)); k++)
+			settle_one(d, a->right,
+				   v->part ? d->size
+					   : a->shape[i].moved *
+						     grid_type_size(
+							     param_of(a, i)
+								     ->type));
 	}
 }

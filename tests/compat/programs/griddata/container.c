@@ -13,12 +13,12 @@
 		}                                                              \
 	} while (0)
 
-static double x[N], z[2 * N];
+static double x[N], few[5], z[2 * N];
 static const size_t dims[] = {N, 0};
 static const char *from_x[] = {"memory://localhost/x", NULL};
 static const char *to_z[] = {"memory://localhost/z", NULL};
 static const grpc_data_mode_t sticky[] = {GRPC_STICKY, GRPC_END_LIST};
-static grpc_function_handle_t sum, fill, add, nap, twice;
+static grpc_function_handle_t sum, fill, add, nap, twice, die;
 
 static void init_container(grpc_data_t *c, size_t ranks)
 {
@@ -76,6 +76,63 @@ static void test_arguments(const grpc_data_mode_t *modes)
 	CHECK(!grpc_call(&sum, N, &a, &y) && y == N / 2 * (N - 1.0));
 	CHECK(!grpc_data_free(&a, NULL) && !grpc_data_free(&b, NULL) &&
 	      !grpc_data_free(&out, NULL));
+}
+
+/* Parts of a result, in the order of their ranks. */
+static void test_results(const grpc_data_mode_t *modes)
+{
+	static const char *to_few[] = {"memory://localhost/few", NULL};
+	static const size_t five[] = {5, 0};
+	const grpc_data_t *list[2] = {NULL, NULL};
+	grpc_data_t c, a, b;
+	grpc_sessionid_t id;
+	double total = 0;
+
+	init_container(&c, 0);
+	init_data(&a, NULL, to_z, modes);
+	CHECK(!grpc_data_init(&b, NULL, to_few, GRPC_DOUBLE, five, modes));
+	CHECK(!grpc_data_container_set(&c, 9, &a) &&
+	      !grpc_data_container_set(&c, 4, &b));
+	CHECK(!grpc_call(&fill, N + 5, 1.0, &c));
+	CHECK(few[0] == 1 && few[4] == 5 && z[0] == 6 && z[N - 1] == N + 5);
+	list[0] = &c;
+	CHECK(!grpc_call_async(&fill, &id, N + 5, 2.0, &c));
+	CHECK(!grpc_data_wait(list, GRPC_WAIT_ALL, NULL) && !grpc_wait(id));
+	CHECK(few[0] == 2 && few[4] == 6 && z[0] == 7 && z[N - 1] == N + 6);
+	CHECK(grpc_call(&fill, N + 4, 1.0, &c) == GRPC_RPC_REFUSED);
+	CHECK(grpc_call(&fill, N + 6, 1.0, &c) == GRPC_RPC_REFUSED);
+	CHECK(strstr(skep_grpc_error_text(), "parts of its container"));
+	if (!modes) /* nothing has stayed */
+		CHECK(grpc_call(&twice, N + 5, &c) == GRPC_OTHER_ERROR_CODE);
+	else
+		CHECK(!grpc_call(&twice, N + 5, &c) && few[4] == 12 &&
+		      z[N - 1] == 2 * N + 12 &&
+		      grpc_call(&die, N + 5, &c) == GRPC_SESSION_FAILED &&
+		      !grpc_call(&sum, 5, &b, &total) && total == 40 &&
+		      !grpc_call(&sum, N + 5, &c, &total) &&
+		      total == (N + 5) * (N + 8.0));
+	CHECK(!grpc_data_free(&b, NULL) && !grpc_data_free(&c, NULL) &&
+	      !grpc_data_free(&a, NULL));
+}
+
+/* The parts of the container that a call writes to are those of its start. */
+static void test_changed(void)
+{
+	grpc_data_t c, a, b;
+	grpc_sessionid_t id;
+
+	init_container(&c, 0);
+	init_data(&a, NULL, to_z, sticky);
+	init_data(&b, NULL, to_z, sticky);
+	CHECK(!grpc_data_container_set(&c, 0, &a));
+	CHECK(!grpc_call_async(&nap, &id, N, 300, &c));
+	CHECK(grpc_data_free(&a, NULL) == GRPC_NOT_COMPLETED);
+	CHECK(!grpc_data_container_set(&c, 1, &b));
+	CHECK(grpc_call(&nap, N, 1, &c) == GRPC_RPC_REFUSED);
+	CHECK(!grpc_wait(id));
+	CHECK(number_of(&a, GRPC_DATA_BYTES_NP) == (long)sizeof(x));
+	CHECK(!grpc_data_free(&c, NULL) && !grpc_data_free(&a, NULL) &&
+	      !grpc_data_free(&b, NULL));
 }
 
 /* Handles of one part, and what goes with the last of them. */
@@ -156,7 +213,7 @@ static void test_refused_sets(void)
 
 static void test_refused_calls(void)
 {
-	grpc_data_t c, inner, a, b;
+	grpc_data_t c, inner, a, b, none;
 	double y = 0;
 	int i;
 
@@ -167,8 +224,6 @@ static void test_refused_calls(void)
 	init_data(&a, from_x, NULL, sticky);
 	init_data(&b, from_x, NULL, NULL);
 	CHECK(!grpc_data_container_set(&c, 0, &a));
-	CHECK(grpc_call(&twice, N, &c) == GRPC_RPC_REFUSED);
-	CHECK(strstr(skep_grpc_error_text(), "mode IN only"));
 	CHECK(grpc_call(&sum, N - 1, &c, &y) == GRPC_RPC_REFUSED);
 	CHECK(grpc_call(&sum, N + 1, &c, &y) == GRPC_RPC_REFUSED);
 	CHECK(strstr(skep_grpc_error_text(), "parts of its container"));
@@ -178,12 +233,22 @@ static void test_refused_calls(void)
 	CHECK(!grpc_data_container_set(&c, 1, &inner));
 	CHECK(grpc_call(&sum, N, &c, &y) == GRPC_RPC_REFUSED);
 	CHECK(strstr(skep_grpc_error_text(), "part 1 of its container"));
+	CHECK(!grpc_data_container_set(&c, 1, &a));
+	CHECK(grpc_call(&fill, 2 * N, 1.0, &c) == GRPC_RPC_REFUSED);
+	CHECK(strstr(skep_grpc_error_text(), "part 1 of its container is there "
+					     "twice"));
+	CHECK(!grpc_data_init(&none, NULL, NULL, GRPC_DOUBLE, NULL, sticky));
+	CHECK(!grpc_data_container_set(&c, 1, &none));
+	CHECK(grpc_call(&fill, 2 * N, 1.0, &c) == GRPC_RPC_REFUSED);
+	CHECK(strstr(skep_grpc_error_text(), "part 1 of its container has no "
+					     "size"));
 	for (i = 1; i < 129; i++)
 		CHECK(!grpc_data_container_set(&c, i, &a));
 	CHECK(grpc_call(&sum, 129 * N, &c, &y) == GRPC_RPC_REFUSED);
 	CHECK(strstr(skep_grpc_error_text(), "at most 128 pieces"));
 	CHECK(!grpc_data_free(&c, NULL) && !grpc_data_free(&inner, NULL) &&
-	      !grpc_data_free(&a, NULL) && !grpc_data_free(&b, NULL));
+	      !grpc_data_free(&a, NULL) && !grpc_data_free(&b, NULL) &&
+	      !grpc_data_free(&none, NULL));
 }
 
 int main(void)
@@ -195,14 +260,19 @@ int main(void)
 		x[i] = i;
 	CHECK(!grpc_initialize(NULL));
 	CHECK(!grpc_data_memory_mapping_set("x", x) &&
+	      !grpc_data_memory_mapping_set("few", few) &&
 	      !grpc_data_memory_mapping_set("z", z));
 	CHECK(!grpc_function_handle_default(&sum, "griddata/sum") &&
 	      !grpc_function_handle_default(&fill, "griddata/fill") &&
 	      !grpc_function_handle_default(&add, "griddata/add") &&
 	      !grpc_function_handle_default(&twice, "griddata/twice") &&
+	      !grpc_function_handle_default(&die, "griddata/die") &&
 	      !grpc_function_handle_default(&nap, "griddata/nap"));
 	test_arguments(sticky);
 	test_arguments(NULL);
+	test_results(sticky);
+	test_results(NULL);
+	test_changed();
 	test_handles();
 	test_busy();
 	test_refused_sets();
