@@ -90,6 +90,9 @@ func (a *Agent) tryCall(ctx context.Context, l *lease) (*proto.Done, []byte, err
 	return done, result, nil
 }
 
+// partsMax is the hub's limit of stored data of a call, too: a container has many parts.
+const partsMax = 2 * uapi.ParamsMax
+
 // check refuses invalid leases.
 func (l *lease) check() error {
 	if l.Inline {
@@ -98,10 +101,10 @@ func (l *lease) check() error {
 			return failf(proto.ReasonTransfer, uapi.EInternal, "the lease's arguments are damaged")
 		}
 	}
-	if l.Length > proto.DataMax || len(l.Data) > uapi.ParamsMax || !inOrder(l.Data, l.Total()) {
+	if l.Length > proto.DataMax || len(l.Data) > partsMax || !inOrder(l.Data, l.Total()) {
 		return failf(proto.ReasonNode, uapi.EInternal, "the lease's data lies outside of its arguments")
 	}
-	if len(l.Keep) > uapi.ParamsMax || !inOrder(l.Keep, math.MaxUint64) {
+	if len(l.Keep) > partsMax || !inOrder(l.Keep, math.MaxUint64) {
 		return failf(proto.ReasonNode, uapi.EInternal, "the lease keeps parts that are in no order")
 	}
 	if l.Session == "" || len(l.Worker.Module) != 2*sha256.Size {

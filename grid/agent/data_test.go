@@ -15,7 +15,6 @@ import (
 	"testing/iotest"
 
 	"skep/grid/proto"
-	"skep/internal/uapi"
 )
 
 func mergedOf(s fakeStore, own string, parts ...proto.Part) *merged {
@@ -97,10 +96,11 @@ func TestLeaseParts(t *testing.T) {
 		{"beyond all numbers", []proto.Part{{Offset: most - 3, Length: 4}, {Offset: 0, Length: 4}}, nil, 10, false},
 		{"too long", []proto.Part{{Offset: 0, Length: proto.DataMax + 1}}, nil, 10, false},
 		{"arguments beyond all numbers", []proto.Part{{Offset: 0, Length: 5}}, nil, most - 2, false},
-		{"too many", make([]proto.Part, uapi.ParamsMax+1), nil, 10, false},
+		{"as many as a hub lets", make([]proto.Part, partsMax), make([]proto.Part, partsMax), 10, true},
+		{"too many", make([]proto.Part, partsMax+1), nil, 10, false},
 		{"results twice", nil, []proto.Part{{Offset: 0, Length: 5}, {Offset: 4, Length: 5}}, 10, false},
 		{"results beyond all numbers", nil, []proto.Part{{Offset: most - 3, Length: 4}}, 10, false},
-		{"too many results", nil, make([]proto.Part, uapi.ParamsMax+1), 10, false},
+		{"too many results", nil, make([]proto.Part, partsMax+1), 10, false},
 	} {
 		l := lease{Lease: proto.Lease{Session: "s", Length: c.length, Data: c.data, Keep: c.keep}}
 		l.Worker.Module = strings.Repeat("0", 64)

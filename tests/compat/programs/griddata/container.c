@@ -115,6 +115,28 @@ static void test_results(const grpc_data_mode_t *modes)
 	      !grpc_data_free(&a, NULL));
 }
 
+/* Parts that are both arguments and results count twice. */
+static void test_many(void)
+{
+	static const size_t five[] = {5, 0};
+	grpc_data_t c, part[65];
+	double total = 0;
+	int i;
+
+	init_container(&c, 0);
+	for (i = 0; i < 65; i++)
+		CHECK(!grpc_data_init(&part[i], from_x, NULL, GRPC_DOUBLE, five,
+				      sticky) &&
+		      !grpc_data_container_set(&c, i, &part[i]));
+	CHECK(grpc_call(&twice, 325, &c) == GRPC_RPC_REFUSED);
+	CHECK(strstr(skep_grpc_error_text(), "at most 128 pieces"));
+	CHECK(!grpc_call(&fill, 325, 1.0, &c));
+	CHECK(!grpc_call(&sum, 325, &c, &total) && total == 325 * 163);
+	CHECK(!grpc_data_free(&c, NULL));
+	for (i = 0; i < 65; i++)
+		CHECK(!grpc_data_free(&part[i], NULL));
+}
+
 /* The parts of the container that a call writes to are those of its start. */
 static void test_changed(void)
 {
@@ -273,6 +295,7 @@ int main(void)
 	test_results(sticky);
 	test_results(NULL);
 	test_changed();
+	test_many();
 	test_handles();
 	test_busy();
 	test_refused_sets();
