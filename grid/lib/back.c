@@ -37,6 +37,16 @@ struct grid_back {
 
 static __thread const char *inside;
 static __thread u64 outer; /* the call for which that runs */
+/* The same as `inside`, in one place for libskeprpc and libgridrpc if a program
+ * has both: each has a session, and a hub knows no call of the other one. */
+extern __thread const char *skep_function_inside;
+__thread const char *skep_function_inside __attribute__((weak));
+
+static void set_inside(const char *name)
+{
+	inside = name;
+	skep_function_inside = name;
+}
 
 const char *grid_back_inside(void)
 {
@@ -58,6 +68,18 @@ int grid_back_refuse(const char *what)
 			      inside, what);
 }
 
+int grid_back_refuse_foreign(void)
+{
+	if (inside || !skep_function_inside)
+		return OMRPC_OK;
+	return grid_error_set(OMRPC_E_REFUSED,
+			      "%s runs for a call of the program's other "
+			      "session: there it can make and wait for calls "
+			      "with the functions of that library only, "
+			      "GridRPC's or OmniRPC's",
+			      skep_function_inside);
+}
+
 /* A call from elsewhere may wait for the slot of the one that waits here. */
 int grid_back_refuse_other(u64 made_within)
 {
@@ -69,8 +91,10 @@ int grid_back_refuse_other(u64 made_within)
 
 int grid_back_refuse_wait(const struct skep_request *r)
 {
-	return r->kind == GRID_CALL ? grid_back_refuse_other(r->outer)
-				    : OMRPC_OK;
+	if (r->kind != GRID_CALL)
+		return OMRPC_OK;
+	return inside ? grid_back_refuse_other(r->outer)
+		      : grid_back_refuse_foreign();
 }
 
 int grid_back_called(const struct skep_request *r)
@@ -98,7 +122,7 @@ static void leave_function(void *arg)
 		 "%s of this program ended its thread: a function that a "
 		 "worker calls must return",
 		 inside);
-	inside = NULL;
+	set_inside(NULL);
 	serve_rest(b);
 }
 
@@ -121,12 +145,12 @@ static void run_function(struct grid_back *b)
 	b->run = 0;
 	pthread_mutex_unlock(&b->client->lock);
 	free(old);
-	inside = grid_apply_name(&a);
+	set_inside(grid_apply_name(&a));
 	outer = r->id;
 	pthread_cleanup_push(leave_function, b);
 	err = grid_apply_run(&a, &b->head);
 	pthread_cleanup_pop(0);
-	inside = NULL;
+	set_inside(NULL);
 	free(b->running);
 	pthread_mutex_lock(&b->client->lock);
 	b->send = 1;

@@ -30,6 +30,8 @@ int grid_back_refuse(const char *what);
 int grid_back_refuse_wait(const struct skep_request *r);
 /* The same of a call by its `outer`. */
 int grid_back_refuse_other(u64 made_within);
+/* The same if this thread runs a function for a call of the other library. */
+int grid_back_refuse_foreign(void);
 /* The id of the call for which this thread runs a function, or 0. */
 u64 grid_back_outer(void);
 

@@ -150,6 +150,9 @@ static struct grid_args *args_new(const struct skep_handle *m, u32 f)
 	const struct skep_function *function = &m->module.function[f];
 	struct grid_args *a;
 
+	if (!(function->flags & SKEP_FUNCTION_INIT) &&
+	    grid_back_refuse_foreign())
+		return NULL;
 	a = calloc(1, sizeof(*a) + function->params * sizeof(a->shape[0]));
 	if (!a) {
 		grid_error_set(OMRPC_E_NO_MEMORY, "out of memory");

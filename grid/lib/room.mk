@@ -17,6 +17,7 @@ $(B)/obj/gcc-pic/grid/lib/skeprpc.o: $(call grid_lib_objects,gcc-pic)
 		--keep-global-symbol=skep_mpi_refuse \
 		--keep-global-symbol='omrpc_*' \
 		--keep-global-symbol='omnirpc_*' \
+		--keep-global-symbol=skep_function_inside \
 		--keep-global-symbol='skep_fortran_*' $@
 $(B)/lib/libskeprpc.a: $(B)/obj/gcc-pic/grid/lib/skeprpc.o
 	$(call say,AR)
@@ -40,6 +41,7 @@ $(B)/obj/gcc-pic/grid/gridrpc/gridrpc-linked.o: $(call gridrpc_objects,gcc-pic)
 	$(call say,LD)
 	$(Q)$(CC) -nostdlib -r -o $@ $^
 	$(Q)objcopy --wildcard --keep-global-symbol='grpc_*' \
+		--keep-global-symbol=skep_function_inside \
 		--keep-global-symbol='skep_grpc_*' $@
 $(B)/lib/libgridrpc.a: $(B)/obj/gcc-pic/grid/gridrpc/gridrpc-linked.o
 	$(call say,AR)
