@@ -16,6 +16,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -48,7 +49,7 @@ const (
 	chunkMax = 16<<10 - headSize // one record of TLS
 )
 
-// A Conn is one side of a stream.
+// A Conn is one side of a stream. It is a net.Conn.
 type Conn struct {
 	limits        Limits
 	local, remote net.Addr
@@ -71,11 +72,13 @@ type Conn struct {
 	closed  bool   // this side reads no more either
 	saidBye bool   // a carrier took that
 
-	in     bytes.Buffer // received and not read
-	read   uint64       // offset of its first byte
-	inEnd  bool         // the other side writes no more
-	inGone bool         // the other side reads no more
-	ended  bool         // the other side has read all up to the end
+	in         bytes.Buffer // received and not read
+	read       uint64       // offset of its first byte
+	inEnd      bool         // the other side writes no more
+	inGone     bool         // the other side reads no more
+	ended      bool         // the other side has read all up to the end
+	readLimit  deadline
+	writeLimit deadline
 }
 
 // A carrier is a connection in use. Its Conn's mu guards all but conn.
@@ -86,6 +89,12 @@ type carrier struct {
 	sentBye bool
 	told    uint64 // the last offset that the other side was told as read
 	beat    bool   // one is due
+}
+
+// A deadline of Read or Write.
+type deadline struct {
+	at    time.Time
+	timer *time.Timer
 }
 
 func newConn(l Limits, local, remote net.Addr) *Conn {
@@ -109,6 +118,56 @@ func Accept(l Limits, conn net.Conn, over func()) *Conn {
 func (c *Conn) received() uint64 {
 	lockdep.AssertHeld(&c.mu)
 	return c.read + uint64(c.in.Len())
+}
+
+// Attach goes on with another connection, at the side that was dialled. The other side has
+// theirs bytes. connect tells it how many this side has, and returns the connection; bytes of an
+// older one are not taken any more.
+func (c *Conn) Attach(theirs uint64, connect func(ours uint64) (net.Conn, error)) error {
+	ours, try, err := c.prepare(theirs)
+	if err != nil {
+		return err
+	}
+	conn, err := connect(ours)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case err != nil:
+	case c.err != nil:
+		err = c.err
+	case c.tries != try: // the other side tried again meanwhile
+		err = errors.New("another connection took its place")
+	default:
+		c.begin(conn, theirs)
+		return nil
+	}
+	if conn != nil {
+		conn.Close()
+	}
+	if c.tries == try {
+		c.await()
+	}
+	return err
+}
+
+func (c *Conn) prepare(theirs uint64) (ours uint64, try int, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil && !c.canGoOn(theirs) {
+		c.fail(ErrProtocol)
+	}
+	if c.err != nil {
+		return 0, 0, c.err
+	}
+	c.drop()
+	c.tries++
+	return c.received(), c.tries, nil
+}
+
+// canGoOn reports whether the other side can have so many bytes.
+func (c *Conn) canGoOn(theirs uint64) bool {
+	lockdep.AssertHeld(&c.mu)
+	return theirs >= c.outAt && theirs <= c.wrote
 }
 
 // begin uses a connection.
@@ -141,10 +200,51 @@ func (c *Conn) breakCarrier(k *carrier, err error) {
 		return
 	}
 	c.drop()
-	if errors.Is(err, ErrProtocol) {
+	switch {
+	case errors.Is(err, ErrProtocol):
 		c.fail(err)
+	case c.redial == nil && c.received() == 0: // nobody waits for it yet
+		c.fail(ErrAway)
 	}
-	c.fail(ErrAway)
+	c.await()
+}
+
+// await waits for another carrier, unless nothing is left to carry.
+func (c *Conn) await() {
+	lockdep.AssertHeld(&c.mu)
+	switch {
+	case c.finish():
+	case c.redial != nil:
+		go c.redial()
+	default:
+		c.tries++
+		go c.expire(c.tries)
+	}
+}
+
+// countedMost is what a tick of a limit counts at most: time in which this process did not run,
+// or its machine slept, is not the other side's.
+const countedMost = 2
+
+// expire gives the stream up when no carrier came for as long as it is kept.
+func (c *Conn) expire(try int) {
+	tick := min(time.Second, c.limits.Keep)
+	for left := c.limits.Keep; left > 0; {
+		began := time.Now()
+		time.Sleep(min(tick, left))
+		left -= min(time.Since(began), countedMost*tick)
+		c.mu.Lock()
+		gone := c.tries != try || c.err != nil
+		c.mu.Unlock()
+		if gone {
+			return
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.tries == try {
+		c.fail(ErrAway)
+	}
 }
 
 // Fail ends the stream without a word to the other side.
@@ -194,6 +294,24 @@ func (c *Conn) isTaken() bool {
 	return c.end && len(c.out) == 0 && c.ended
 }
 
+// Flush waits until the other side has read all, or the stream has no carrier, or so much time
+// has passed.
+func (c *Conn) Flush(most time.Duration) {
+	late := false
+	t := time.AfterFunc(most, func() {
+		c.mu.Lock()
+		late = true
+		c.change.Broadcast()
+		c.mu.Unlock()
+	})
+	defer t.Stop()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for !late && c.err == nil && c.carrier != nil && !c.inGone && (len(c.out) > 0 || c.end && !c.ended) {
+		c.change.Wait()
+	}
+}
+
 // Read reads what comes next, or waits for it. io.EOF: the other side writes no more.
 func (c *Conn) Read(b []byte) (int, error) {
 	c.mu.Lock()
@@ -202,6 +320,8 @@ func (c *Conn) Read(b []byte) (int, error) {
 		switch {
 		case c.closed:
 			return 0, net.ErrClosed
+		case c.readLimit.passed():
+			return 0, os.ErrDeadlineExceeded
 		case c.in.Len() > 0:
 			n, _ := c.in.Read(b)
 			c.read += uint64(n)
@@ -232,6 +352,8 @@ func (c *Conn) Write(b []byte) (n int, err error) {
 			return n, c.err
 		case c.inGone:
 			return n, io.ErrClosedPipe
+		case c.writeLimit.passed():
+			return n, os.ErrDeadlineExceeded
 		}
 		part := min(len(b), window-len(c.out))
 		if part == 0 {
@@ -270,3 +392,44 @@ func (c *Conn) Close() error {
 // LocalAddr and RemoteAddr are those of the first carrier.
 func (c *Conn) LocalAddr() net.Addr  { return c.local }
 func (c *Conn) RemoteAddr() net.Addr { return c.remote }
+
+// SetDeadline, SetReadDeadline and SetWriteDeadline are those of a net.Conn.
+func (c *Conn) SetDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.setDeadline(&c.readLimit, t)
+	c.setDeadline(&c.writeLimit, t)
+	return nil
+}
+
+func (c *Conn) SetReadDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.setDeadline(&c.readLimit, t)
+	return nil
+}
+
+func (c *Conn) SetWriteDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.setDeadline(&c.writeLimit, t)
+	return nil
+}
+
+func (d *deadline) passed() bool { return !d.at.IsZero() && !time.Now().Before(d.at) }
+
+func (c *Conn) setDeadline(d *deadline, t time.Time) {
+	lockdep.AssertHeld(&c.mu)
+	if d.timer != nil {
+		d.timer.Stop()
+	}
+	d.at, d.timer = t, nil
+	if !t.IsZero() {
+		d.timer = time.AfterFunc(time.Until(t), func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.change.Broadcast()
+		})
+	}
+	c.change.Broadcast()
+}
