@@ -3,7 +3,7 @@
 # and blobs. Hub, scheduler and agent have fragments of their own.
 
 # A suite for each package: its mutants need no other.
-control_packages := session ident engine blob proto
+control_packages := session lasting ident engine blob proto
 CHECK_SUITES += $(control_packages)
 $(foreach p,$(control_packages),\
 	$(eval suite_$(p) = $$(GO) test -count=1 -json ./grid/$(p)) \
@@ -88,6 +88,8 @@ suite_wine-ident_needs = $(B)/test/ident/ident.test.exe $(WINE_PRNG)
 
 MUTANTS += grid/session
 mutants_grid/session = session
+MUTANTS += grid/lasting
+mutants_grid/lasting = lasting
 MUTANTS += grid/ident
 mutants_grid/ident = ident
 MUTANTS += grid/engine
