@@ -104,6 +104,9 @@ func (r *run) runMaster(ctx context.Context, c *hub.Client, master string, words
 	if err != nil {
 		return err
 	}
+	w := newWatch(os.Stderr)
+	defer w.close()
+	c.Away = w.showAway
 	// An interrupt does not end the run at once, so that the master can end in
 	// order.
 	socket, events, err := r.openRun(ctx, c, hub.RunRequest{Name: filepath.Base(master), Dirs: dirs, Limits: r.limits, On: r.terms.On, Deadline: r.terms.Deadline, Attempts: r.terms.Attempts, Priority: r.terms.Priority})
@@ -111,8 +114,6 @@ func (r *run) runMaster(ctx context.Context, c *hub.Client, master string, words
 		return withExitCode(err)
 	}
 	defer events.Forget()
-	w := newWatch(os.Stderr)
-	defer w.close()
 	if !r.findsNode(ctx, c) {
 		w.printError("no node matches %s: calls wait for one, and fail after a minute; 'skep nodes' lists the nodes", r.terms.On)
 	}
@@ -235,9 +236,15 @@ func (w *watch) followRun(c *hub.Client, events *hub.Stream, again chan<- struct
 // endEvents ends the run, also if its hub has to be started again for that. shown is closed
 // when nobody waits for the hub any more.
 func endEvents(events *hub.Stream, shown <-chan struct{}) error {
-	for {
+	for lost := false; ; {
 		err := events.End(context.Background())
-		if !errors.Is(err, hub.ErrNoHub) {
+		var refused *proto.Problem
+		switch {
+		case lost && errors.As(err, &refused):
+			return nil // it was ended, and the answer was lost
+		case errors.Is(err, hub.ErrHubEnded):
+			lost = true
+		case !errors.Is(err, hub.ErrNoHub):
 			return err
 		}
 		select {

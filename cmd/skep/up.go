@@ -52,7 +52,7 @@ func (u *up) options(f *cli.Flags) {
 	size(f, &u.quotas.Hub, "quota-hub", "store at most `SIZE` of arguments, results and Initialize data (9/10 of what is free)")
 	size(f, &u.quotas.Session, "quota-session", "store at most `SIZE` of these for one master (the same)")
 	size(f, &u.quotas.Node, "quota-node", "store at most `SIZE` of results from one node (3/4 of the total)")
-	f.DurationVar(&u.keepRuns, "keep-runs", 0, "if this hub is killed and started again, keep its runs for `TIME` until they reconnect (2m)")
+	f.DurationVar(&u.keepRuns, "keep-runs", 0, "keep runs for `TIME` until they reconnect, if this hub is killed and started again, or a user's connection breaks (2m)")
 	f.BoolVar(&u.verbose, "verbose", false, "print more log messages")
 }
 

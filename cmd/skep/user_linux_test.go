@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -141,4 +142,19 @@ func readText(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	return string(b)
+}
+
+// A user whose hub is away reads that once, and that it is there again.
+func TestAway(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWatch(f)
+	w.showAway(errors.New("no way"))
+	w.showAway(nil)
+	w.close()
+	if text, want := readText(t, f.Name()), "skep: the hub does not answer; the run goes on there, and is kept for some time (no way)\nskep: the hub answers again\n"; text != want {
+		t.Errorf("%q", text)
+	}
 }

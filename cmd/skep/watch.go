@@ -58,6 +58,15 @@ func (w *watch) printError(format string, args ...any) {
 	w.progress.PrintAbove("skep: " + fmt.Sprintf(format, args...) + "\n")
 }
 
+// showAway says that a hub on another machine is away, or there again.
+func (w *watch) showAway(err error) {
+	if err == nil {
+		w.printError("the hub answers again")
+		return
+	}
+	w.printError("the hub does not answer; the run goes on there, and is kept for some time (%v)", err)
+}
+
 func (w *watch) shareOf(e hub.Event) *share {
 	n := w.nodes[e.Node]
 	if n == nil {

@@ -17,10 +17,12 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
 	"skep/grid/ident"
+	"skep/grid/lasting"
 	"skep/grid/proto"
 )
 
@@ -37,6 +39,10 @@ type Client struct {
 	socket string
 	far    func(context.Context) (net.Conn, error) // connects over TLS, in place of socket
 	http   *http.Client
+	long   *http.Client // of requests that last as long as a run
+	// Away is called when a far hub does not answer for a while, with why, and with nil when it
+	// does again. It must be set before the run begins.
+	Away func(error)
 }
 
 // NewClient does not connect yet.
@@ -49,6 +55,9 @@ func NewClient(socket string) *Client {
 func (c *Client) setTransport() {
 	c.http = &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return c.dial(ctx) },
+	}}
+	c.long = &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return c.dialLasting(ctx, c.Away) },
 	}}
 }
 
@@ -156,12 +165,16 @@ func (c *Client) requestOnce(ctx context.Context, method, path string, in any) (
 		}
 	}
 	r.Header.Set(proto.HeaderRevision, strconv.Itoa(proto.Revision))
-	resp, err := c.http.Do(r)
+	by := c.http
+	if strings.HasPrefix(path, "/v1/runs") {
+		by = c.long
+	}
+	resp, err := by.Do(r)
 	if err != nil {
 		if u := (*url.Error)(nil); errors.As(err, &u) {
 			err = u.Err
 		}
-		if isHangUp(err) {
+		if isHangUp(err) || errors.Is(err, lasting.ErrOver) || errors.Is(err, lasting.ErrAway) {
 			err = fmt.Errorf("%w (%w)", ErrHubEnded, err)
 		}
 		return nil, ident.ExplainClock(err)
@@ -455,11 +468,19 @@ func (c *Client) switchTo(ctx context.Context, path string, body []byte) (net.Co
 	if err != nil {
 		return nil, nil, err
 	}
+	dial := func(ctx context.Context) (net.Conn, error) { return c.dialLasting(ctx, nil) }
+	conn, in, _, err := c.switchOn(ctx, dial, r)
+	return conn, in, err
+}
+
+// switchOn is switchTo on a connection of one kind. It returns the answer's headers too.
+func (c *Client) switchOn(ctx context.Context, dial func(context.Context) (net.Conn, error), r *http.Request) (net.Conn, *bufio.Reader, http.Header, error) {
 	r.Header.Set(proto.HeaderRevision, strconv.Itoa(proto.Revision))
-	conn, err := c.dial(ctx)
+	conn, err := dial(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	in := bufio.NewReaderSize(conn, proto.ExecFrameMax)
 	err = r.Write(conn)
 	var resp *http.Response
@@ -469,9 +490,12 @@ func (c *Client) switchTo(ctx context.Context, path string, body []byte) (net.Co
 	if err == nil && resp.StatusCode != http.StatusSwitchingProtocols {
 		err = readProblem(resp)
 	}
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
 	if err != nil {
 		conn.Close()
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	return conn, in, nil
+	return conn, in, resp.Header, nil
 }

@@ -316,13 +316,16 @@ type hijacked struct {
 func (c *hijacked) Read(b []byte) (int, error) { return c.r.Read(b) }
 
 // hijackConn switches a connection to exec frames.
-func hijackConn(w http.ResponseWriter) (*hijacked, error) {
+func hijackConn(w http.ResponseWriter) (*hijacked, error) { return hijackWith(w, "") }
+
+// hijackWith is hijackConn whose answer has more headers.
+func hijackWith(w http.ResponseWriter, headers string) (*hijacked, error) {
 	c, rw, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		return nil, err
 	}
 	c.SetDeadline(time.Time{})
-	if _, err := io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+execUpgrade+"\r\n\r\n"); err != nil {
+	if _, err := io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+execUpgrade+"\r\n"+headers+"\r\n"); err != nil {
 		c.Close()
 		return nil, err
 	}

@@ -104,6 +104,8 @@ type Hub struct {
 	roster     *roster
 	rolls      *rolls.Hub
 	records    runRecords
+	streams    streams
+	linked     *queueListener // of streams
 	unlock     func()
 	started    time.Time
 	port       net.Listener
@@ -286,6 +288,8 @@ func (h *Hub) listen() error {
 	h.markRestart(false)
 	web := newQueueListener(h.port.Addr())
 	h.goServe(&http.Server{Handler: h.countHandlers(h.webHandler()), ConnState: h.webState}, web)
+	h.linked = newQueueListener(h.port.Addr())
+	h.goServe(&http.Server{Handler: h.countHandlers(fromStream(h.webHandler())), ConnContext: withStream}, h.linked)
 	h.goServe(&http.Server{Handler: h.countHandlers(h.controlHandler()), ConnContext: withUser}, h.control)
 	h.served.Add(3)
 	go func() { defer h.served.Done(); h.accept(conf, web) }()
@@ -486,6 +490,7 @@ func (h *Hub) close(onlyIdle bool) bool {
 		h.engine.Close()
 	}
 	h.served.Wait()
+	h.streams.close()
 	if h.unlock != nil {
 		h.unlock()
 	}

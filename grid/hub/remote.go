@@ -170,7 +170,7 @@ func (r *relay) connect(master net.Conn) {
 		defer close(gone)
 		io.Copy(hub, master)
 		// What the master wrote last must arrive, so the hub closes, and not this side.
-		if t, ok := hub.(*tls.Conn); ok {
+		if t, ok := hub.(interface{ CloseWrite() error }); ok {
 			t.CloseWrite()
 		}
 		hub.SetReadDeadline(time.Now().Add(farewell))
@@ -212,7 +212,7 @@ func (r *relay) answerWant(id, name string) {
 	}
 	req.ContentLength = size
 	req.Header.Set(proto.HeaderRevision, strconv.Itoa(proto.Revision))
-	if resp, err := r.client.http.Do(req); err == nil { // else the hub says that nothing came
+	if resp, err := r.client.long.Do(req); err == nil { // else the hub says that nothing came
 		resp.Body.Close()
 	}
 }

@@ -87,6 +87,8 @@ func (h *Hub) userHandler() http.Handler {
 	handle("POST /v1/runs/{key}/again", func(w http.ResponseWriter, r *http.Request, u *account) { h.serveAgain(w, r, viewer{user: u.ID}) })
 	handle("POST /v1/runs/{key}/master", h.serveMaster)
 	handle("POST /v1/runs/{key}/workers/{want}", h.takeWorker)
+	handle("POST "+pathStreams, h.openStream)
+	handle("POST "+pathStreams+"/{stream}", h.resumeStream)
 	handle("POST /v1/exec", func(w http.ResponseWriter, r *http.Request, u *account) { h.startExec(w, r, viewer{user: u.ID}) })
 	handle("POST /v1/programs", h.storeUserProgram)
 	handle("/", func(w http.ResponseWriter, r *http.Request, u *account) {
