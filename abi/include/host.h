@@ -559,6 +559,13 @@ struct abi_host {
 	 * record. */
 	s64 (*thread_start)(u32 thread);
 	/*
+	 * Before thread_start of a new thread, which follows at once: its tid,
+	 * 2 to 2^30 - 1, or a negative errno. No living thread of any process
+	 * that shares memory with this one has it, nor is it the pid of one.
+	 * 0 or NULL: abi chooses, and processes do not share memory.
+	 */
+	s64 (*thread_number)(u32 thread);
+	/*
 	 * Does not return. Thread 0 may exit while others run: then the process
 	 * continues. The host calls abi_thread_gone at the end.
 	 */

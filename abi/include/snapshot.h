@@ -49,7 +49,7 @@ struct abi_snap_process {
 
 struct abi_snap_thread {
 	u32 index, uses;
-	u32 live; /* 0: only `uses` and `calls` count */
+	u32 tid;  /* 0: it has ended, only `uses` and `calls` count */
 	u32 redo; /* its call is to be made again */
 	struct abi_regs regs;
 	u64 tp, clear_child_tid, robust_head;

@@ -21,7 +21,7 @@
 #include "base/errno.h"
 
 #define PID_MAX 0x1fffffffu
-#define USES_MASK 0x3ffffu /* as in abi/thread/thread.c */
+#define TID_MAX 0x3fffffff
 #define UNBLOCKABLE (1ull << (ABI_SIGKILL - 1) | 1ull << (ABI_SIGSTOP - 1))
 #define ALT_FLAGS (ABI_SS_DISABLE | ABI_SS_ONSTACK | ABI_SS_AUTODISARM)
 #define AREA_BITS                                                              \
@@ -133,8 +133,9 @@ out:
 
 static int thread_wrong(const struct abi_snap_thread *s, u32 high)
 {
-	return s->index >= high || s->live > 1 || s->redo > 1 || s->again > 1 ||
-	       s->alt_flags & ~ALT_FLAGS || s->tp >= SKEP_ARENA_END ||
+	return s->index >= high || s->tid > TID_MAX || s->redo > 1 ||
+	       s->again > 1 || s->alt_flags & ~ALT_FLAGS ||
+	       s->tp >= SKEP_ARENA_END ||
 	       !abi_is_string(s->comm, sizeof(s->comm));
 }
 
@@ -153,12 +154,11 @@ int abi_restore_thread(struct abi_proc *p, const struct abi_snap_thread *s)
 	t->index = s->index;
 	t->uses = s->uses;
 	t->calls = s->calls;
-	t->tid = p->info.pid + s->index +
-		 ABI_THREADS_MAX * (s->uses & USES_MASK);
+	t->tid = s->tid;
 	t->queue = ABI_NONE;
 	t->futex.next = t->futex.prev = ABI_NONE;
-	t->alt_flags = s->live ? s->alt_flags : ABI_SS_DISABLE;
-	if (!s->live)
+	t->alt_flags = s->tid ? s->alt_flags : ABI_SS_DISABLE;
+	if (!s->tid)
 		return 0;
 	t->redo = s->redo;
 	t->regs = s->regs;

@@ -242,8 +242,8 @@ int abi_snap_thread(struct abi_proc *p, u32 index, struct abi_snap_thread *out)
 	out->index = index;
 	out->uses = t->uses;
 	out->calls = t->calls;
-	out->live = t->state == ABI_THREAD_LIVE;
-	if (!out->live)
+	out->tid = t->state == ABI_THREAD_LIVE ? t->tid : 0;
+	if (!out->tid)
 		return 1;
 	out->redo = t->redo;
 	out->tp = t->tp;

@@ -268,12 +268,13 @@ static void kick_thread(struct abi_proc *p, struct abi_thread *t)
 
 static struct abi_thread *by_tid(struct abi_proc *p, u32 tid)
 {
-	struct abi_thread *t;
+	u32 i;
 
-	if (tid < p->info.pid)
-		return 0;
-	t = abi_thread_get(p, (tid - p->info.pid) % ABI_THREADS_MAX);
-	return is_live(t) && t->tid == tid ? t : 0;
+	for (i = 0; i < threads_high(p); i++)
+		if (abi_thread_get(p, i)->tid == tid &&
+		    is_live(abi_thread_get(p, i)))
+			return abi_thread_get(p, i);
+	return 0;
 }
 
 s64 abi_signal_send(struct abi_proc *p, struct abi_thread *from, u32 tid,

@@ -29,7 +29,7 @@ static void fill_records(void)
 	strcpy(process.cwd, "/");
 	strcpy(process.exe, "/bin/x");
 	memset(&thread, 0, sizeof(thread));
-	thread.live = 1;
+	thread.tid = 5000;
 	thread.alt_flags = ABI_SS_DISABLE;
 	memset(&desc, 0, sizeof(desc));
 	desc.kind = ABI_SNAP_NULL;
@@ -71,7 +71,7 @@ static void check_process(void)
 	fill_records();
 	tap_ok(!abi_restore_process(p, &process), "a right one is accepted");
 	WRONG(abi_restore_thread(p, &thread), thread.index, 2);
-	WRONG(abi_restore_thread(p, &thread), thread.live, 2);
+	WRONG(abi_restore_thread(p, &thread), thread.tid, 0x40000000);
 	WRONG(abi_restore_thread(p, &thread), thread.alt_flags, 16);
 	WRONG(abi_restore_thread(p, &thread), thread.tp, SKEP_ARENA_END);
 	fill_records();

@@ -111,6 +111,37 @@ static void test_clone(void)
 	TAP(CALL(tgkill, 4242, 4243, 0) == -LINUX_ESRCH);
 }
 
+static s64 number_answer;
+
+static s64 choose_number(u32 thread)
+{
+	return thread ? number_answer : 0;
+}
+
+static void test_number(void)
+{
+	fake.host.thread_number = choose_number;
+	number_answer = 0x3fffffff;
+	hold = 1;
+	tap_ok(clone_job(CLONE_PTHREAD | 0x1000000, JOB_HOLD) == 0x3fffffff &&
+		       *word_at(page) == 0x3fffffff &&
+		       *word_at(page + 4) == 0x3fffffff,
+	       "the host chooses a thread's number");
+	tap_ok(CALL(tgkill, 4242, 0x3fffffff, 0) == 0 &&
+		       CALL(tgkill, 4242, 4243, 0) == -LINUX_ESRCH,
+	       "and by that it is found");
+	hold = 0;
+	tap_ok(join_thread() && WAIT_FOR(count_busy() == 1) &&
+		       CALL(tgkill, 4242, 0x3fffffff, 0) == -LINUX_ESRCH,
+	       "until it ends");
+	number_answer = -LINUX_ENOMEM;
+	tap_ok(clone_job(CLONE_PTHREAD | 0x1000000, JOB_EXIT) ==
+			       -LINUX_EAGAIN &&
+		       p->threads.live == 1 && count_busy() == 1,
+	       "without a number there is no thread");
+	fake.host.thread_number = NULL;
+}
+
 static void test_clone_refused(void)
 {
 	TAP(clone_job(SIGCHLD, JOB_EXIT) == -LINUX_ENOSYS);
@@ -446,6 +477,7 @@ int main(void)
 	guest_new();
 	fake_thread_run = run_body;
 	test_clone();
+	test_number();
 	test_clone_refused();
 	test_limit();
 	test_robust();

@@ -108,6 +108,20 @@ static int is_at_limit(struct abi_proc *p)
 	return p->info.uid && live >= most;
 }
 
+/* 0: the host chooses none. -EAGAIN: it cannot start a thread. */
+static s64 choose_number(struct abi_proc *p, struct abi_thread *child)
+{
+	s64 n = p->host->thread_number ? p->host->thread_number(child->index)
+				       : 0;
+
+	if (n <= 0)
+		return n;
+	abi_lock(p, &p->threads.lock);
+	child->tid = (u32)n;
+	abi_unlock(p, &p->threads.lock);
+	return 0;
+}
+
 s64 abi_sys_clone(struct abi_call *c)
 {
 	struct abi_thread *child;
@@ -127,10 +141,13 @@ s64 abi_sys_clone(struct abi_call *c)
 	if (!child)
 		return -LINUX_EAGAIN;
 	clone_fill(c, child);
+	rc = choose_number(c->p, child);
 	tid = child->tid;
-	clone_tell(c, tid);
-	abi_thread_live(c->p, child);
-	rc = c->p->host->thread_start(child->index);
+	if (!rc) {
+		clone_tell(c, tid);
+		abi_thread_live(c->p, child);
+		rc = c->p->host->thread_start(child->index);
+	}
 	if (!rc)
 		return tid;
 	abi_thread_undo(c->p, child);

@@ -6,9 +6,11 @@
  * Apart from these, a record that is not FREE belongs to its own thread; fields
  * that other threads use are atomic or guarded as thread.h says.
  *
- * A tid is pid + index + ABI_THREADS_MAX * uses, so that a lookup needs no
- * search and a tid is reused only after a long time. It is below 2^30, because
- * user space keeps flags above that in its lock words.
+ * The host chooses a tid (host->thread_number), so that no process that shares
+ * memory has a thread with the same one: lock words contain their owner's. For
+ * a host that does not, it is pid + index + ABI_THREADS_MAX * uses, so that it
+ * is reused only after a long time. It is below 2^30, because user space keeps
+ * flags above that in its lock words.
  */
 #include "thread.h"
 #include "futex.h"
@@ -31,16 +33,14 @@ struct abi_thread *abi_thread_get(struct abi_proc *p, u32 index)
 
 struct abi_thread *abi_thread_find(struct abi_proc *p, u32 tid)
 {
-	struct abi_thread *t;
-	u32 index;
+	struct abi_thread *t = 0;
+	u32 i;
 
-	if (tid < p->info.pid)
-		return 0;
-	index = (tid - p->info.pid) % ABI_THREADS_MAX;
-	t = abi_thread_get(p, index);
 	abi_lock(p, &p->threads.lock);
-	if (t->state != ABI_THREAD_LIVE || t->tid != tid)
-		t = 0;
+	for (i = 0; i < p->threads.high && !t; i++)
+		if (p->threads.thread[i].tid == tid &&
+		    p->threads.thread[i].state == ABI_THREAD_LIVE)
+			t = &p->threads.thread[i];
 	abi_unlock(p, &p->threads.lock);
 	return t;
 }

@@ -356,7 +356,7 @@ static int restore_files(struct restore *r)
 
 static int keep_vec(const struct abi_snap_thread *t)
 {
-	if (!t->live)
+	if (!t->tid)
 		return 0;
 	vecs[t->index] = bee_os_alloc(BEE_VEC_SIZE);
 	if (!vecs[t->index])

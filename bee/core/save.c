@@ -194,20 +194,20 @@ static void put_threads(struct bee_save *s)
 
 	for (i = 0; i < THREADS && abi_snap_thread(bee.proc, i, &t); i++) {
 		rest = bee_rest_of(i);
-		if (t.live && !rest) {
+		if (t.tid && !rest) {
 			bee_save_fail(s, "a thread did not come to rest", "",
 				      "");
 			return;
 		}
-		if (t.live) {
+		if (t.tid) {
 			t.regs = *rest->regs;
 			abi_memcpy(t.slot, rest->slot, sizeof(t.slot));
 			t.cpu_ns = (u64)s->thread_cpu(i);
 		}
-		len = sizeof(t) + (t.live ? vec : 0);
+		len = sizeof(t) + (t.tid ? vec : 0);
 		bee_save_section(s, BEE_SNAP_THREAD, len);
 		bee_save_bytes(s, &t, sizeof(t));
-		if (t.live)
+		if (t.tid)
 			bee_save_bytes(s, rest->vec, vec);
 		put_end(s, len);
 	}
@@ -229,7 +229,7 @@ static void put_signals(struct bee_save *s)
 
 	put_queue(s, ABI_NONE);
 	for (i = 0; i < THREADS && abi_snap_thread(bee.proc, i, &t); i++)
-		if (t.live)
+		if (t.tid)
 			put_queue(s, i);
 }
 

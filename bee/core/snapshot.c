@@ -94,7 +94,7 @@ static int thread_wrong(const struct parse *p, const u8 *payload, u64 len)
 
 	if (len < sizeof(*t))
 		return 1;
-	return len - sizeof(*t) != (t->live ? p->s->cpu->xsave_size : 0);
+	return len - sizeof(*t) != (t->tid ? p->s->cpu->xsave_size : 0);
 }
 
 static int cpu_wrong(const struct bee_snap_cpu *cpu)

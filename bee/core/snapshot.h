@@ -14,7 +14,7 @@
 #include "bee/core/bee.h"
 
 #define BEE_SNAP_MAGIC "beesnap\n"
-#define BEE_SNAP_VERSION 2u
+#define BEE_SNAP_VERSION 3u
 #define BEE_SNAP_DIGEST 32u
 #define BEE_SNAP_PAGES 256u /* most pages of one section */
 #define BEE_SNAP_PIPE_MAX (1u << 20)

@@ -410,6 +410,21 @@ static void test_stop(void)
 	       "a process stops, and goes on");
 }
 
+/* Threads of a restored process keep numbers of an earlier kernel. */
+static void test_numbers(void)
+{
+	tap_ok(lin_family_number(5) == GUEST + 5,
+	       "a thread's number is the kernel's and a constant");
+	lin_family_numbered(GUEST - 1);
+	tap_ok(lin_family_number(5) == GUEST + 5, "a lower one is no other's");
+	lin_family_numbered(GUEST);
+	tap_ok(lin_family_number(5) == 2 * GUEST + 5,
+	       "a new thread does not get a restored one's");
+	lin_family_numbered(0x3fffffff);
+	tap_ok(lin_family_number(5) == GUEST + 5,
+	       "no number reaches the bits of a lock's word");
+}
+
 int main(void)
 {
 	int fd = memfd_create("family", 0);
@@ -426,6 +441,7 @@ int main(void)
 	test_peer();
 	test_stop();
 	test_rest();
+	test_numbers();
 	helper_error = -EAGAIN;
 	fflush(stdout);
 	fd = fork();

@@ -7,7 +7,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -20,6 +22,7 @@
 #include "tests/tap.h"
 
 #define INDEX 7
+#define NUMBERED 1000000
 #define ARCH_GET_GS 0x1004
 
 struct bee bee;
@@ -119,6 +122,24 @@ void lin_live_forget(void)
 void lin_robust_forget(void)
 {
 	robust_forgotten++;
+}
+
+s64 lin_wait(u32 *word, u32 expect, u64 deadline_ns)
+{
+	(void)deadline_ns;
+	while (__atomic_load_n(word, __ATOMIC_SEQ_CST) == expect)
+		sched_yield();
+	return 0;
+}
+
+void lin_wake(u32 *word, u32 count)
+{
+	(void)word, (void)count;
+}
+
+s32 lin_family_number(s32 tid)
+{
+	return tid + NUMBERED;
 }
 
 void lin_helper_run(void)
@@ -312,6 +333,51 @@ static void test_refused(void)
 	close(low);
 }
 
+static int is_task(s64 tid)
+{
+	char name[48];
+
+	snprintf(name, sizeof(name), "/proc/self/task/%d", (int)tid);
+	return !access(name, F_OK);
+}
+
+/* In a process of its own, which the thread ends with 9 when it starts. */
+static void number_thread(int start)
+{
+	s64 number = lin_thread_number(3);
+	int i;
+
+	if (!is_task(number - NUMBERED) || number - NUMBERED == gettid())
+		_exit(1);
+	for (i = 0; i < 1000; i++)
+		sched_yield();
+	if (!start)
+		_exit(2);
+	if (lin_thread_start(3))
+		_exit(3);
+	for (;;)
+		pause();
+}
+
+static int number_status(int start)
+{
+	int status = 0;
+	pid_t pid = fork();
+
+	if (!pid)
+		number_thread(start);
+	return waitpid(pid, &status, 0) == pid && WIFEXITED(status)
+		       ? WEXITSTATUS(status)
+		       : -1;
+}
+
+static void test_number(void)
+{
+	tap_ok(number_status(0) == 2,
+	       "a thread has the kernel's number, and waits");
+	tap_ok(number_status(1) == 9, "until it is started");
+}
+
 static int first_ran; /* an eventfd */
 static int first_inits;
 static size_t first_stack;
@@ -352,6 +418,7 @@ int main(void)
 
 	signal(LIN_KICK, ignore_kick);
 	test_refused();
+	test_number();
 	test_first();
 	if (pthread_create(&id, NULL, run_thread, NULL))
 		return 1;

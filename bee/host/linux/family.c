@@ -29,6 +29,7 @@
 #include "host.h"
 
 #define PID_BASE 0x400000 /* above all pids of the kernel */
+#define TID_END 0x40000000
 
 static pthread_mutex_t forking = PTHREAD_MUTEX_INITIALIZER;
 
@@ -40,10 +41,28 @@ static s64 errno_result(s64 n)
 /* A restored process keeps its number; 0: this run began without one. */
 static s32 restored_guest, restored_pid;
 
+/* Added to the kernel's number of a thread; a multiple of PID_BASE. */
+static s32 number_base = PID_BASE;
+
+void lin_family_numbered(s32 tid)
+{
+	if (tid >= number_base)
+		number_base =
+			(tid / PID_BASE + 1) % (TID_END / PID_BASE) * PID_BASE;
+	if (!number_base)
+		number_base = PID_BASE;
+}
+
+s32 lin_family_number(s32 tid)
+{
+	return (tid & (PID_BASE - 1)) + number_base;
+}
+
 void lin_family_restore(s32 guest, s32 pid)
 {
 	restored_guest = guest;
 	restored_pid = pid;
+	lin_family_numbered(guest);
 }
 
 int lin_family_restored(s32 *guest, s32 *pid)

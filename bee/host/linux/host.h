@@ -46,6 +46,7 @@ struct lin_thread {
 	s32 tid;
 	s32 wake;	/* eventfd that ends io_wait */
 	u32 waiting;	/* in io_wait, or about to be; atomic */
+	u32 begun;	/* it may run; atomic */
 	void *leave[5]; /* for __builtin_longjmp to the thread's start */
 };
 
@@ -66,6 +67,8 @@ void lin_thread_leave(struct lin_thread *t);
 struct lin_thread *lin_self(void);
 s64 lin_thread_first(s64 (*run)(void));
 s64 lin_thread_start(u32 thread);
+/* Creates the thread, which waits for lin_thread_start. */
+s64 lin_thread_number(u32 thread);
 void lin_thread_exit(u32 thread);
 void lin_thread_kick(u32 thread);
 s64 lin_thread_yield(void);
@@ -155,6 +158,10 @@ int lin_family_has(s32 pid);
 /* A restored process has the guest's number `guest`, and the kernel's `pid`.
  * lin_family_restored: 0: there is none in this run. */
 void lin_family_restore(s32 guest, s32 pid);
+/* The guest's number of a new thread of this process. */
+s32 lin_family_number(s32 tid);
+/* A restored thread has the guest's number `tid`: no new one gets it. */
+void lin_family_numbered(s32 tid);
 int lin_family_restored(s32 *guest, s32 *pid);
 
 /* snapshot.c: in the helper; `token` names the socket of who asks, 0: it is

@@ -580,8 +580,10 @@ int lin_restore_start(void)
 	u64 at = 0, len;
 
 	while ((t = bee_snap_next(&snapshot, &at, BEE_SNAP_THREAD, &len)))
-		if (t->live)
+		if (t->tid) {
 			lin_thread_before(t->index, t->cpu_ns);
+			lin_family_numbered((s32)t->tid);
+		}
 	bee_os_free(bytes, length);
 	memset(&snapshot, 0, sizeof(snapshot));
 	if (!bee_restore_threads(&lin_host))

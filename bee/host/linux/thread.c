@@ -6,7 +6,9 @@
  * thread.
  *
  * `lock` guards `threads`, so a thread's mapping is not freed while another
- * thread kicks it. A thread blocks all signals until its GS is set.
+ * thread kicks it. `made` is abi's, which creates a thread before it starts it:
+ * the guest's number of a thread is the kernel's, so no other process has it. A
+ * thread blocks all signals until its GS is set.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -28,12 +30,14 @@
 #define THREADS_MAX 1024
 /* clock_getcpuclockid(3): per thread, scheduler's time. */
 #define TID_CLOCK(tid) ((clockid_t)(~(u32)(tid) << 3 | 6))
+#define CLOCK_TID(clock) (~((clock) >> 3))
 
 u32 bee_fs_mode = BEE_FS_CALL;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct lin_thread *threads[THREADS_MAX];
-static u64 before[THREADS_MAX];	  /* CPU time of restored threads */
-static struct lin_thread *helper; /* the thread without an index */
+static u64 before[THREADS_MAX];		     /* CPU time of restored threads */
+static struct lin_thread *helper;	     /* the thread without an index */
+static struct lin_thread *made[THREADS_MAX]; /* not started yet */
 
 struct lin_thread *lin_self(void)
 {
@@ -129,6 +133,8 @@ static void *run_guest(void *arg)
 {
 	struct lin_thread *t = arg;
 
+	while (!__atomic_load_n(&t->begun, __ATOMIC_SEQ_CST))
+		lin_wait(&t->begun, 0, ABI_FOREVER);
 	lin_thread_enable(t);
 	if (!__builtin_setjmp(t->leave))
 		enter_guest(t);
@@ -153,9 +159,12 @@ static void *run_first(void *arg)
 	return NULL;
 }
 
-static s64 start_pthread(void *(*run)(void *), void *arg, u64 stack)
+/* number: if not NULL, the kernel's of the thread. */
+static s64 start_pthread(void *(*run)(void *), void *arg, u64 stack,
+			 s32 *number)
 {
 	pthread_attr_t attr;
+	clockid_t clock;
 	pthread_t id;
 	int err;
 
@@ -164,43 +173,67 @@ static s64 start_pthread(void *(*run)(void *), void *arg, u64 stack)
 	pthread_attr_setstacksize(&attr, stack);
 	err = pthread_create(&id, &attr, run, arg);
 	pthread_attr_destroy(&attr);
-	return err ? -EAGAIN : 0;
+	if (err)
+		return -EAGAIN;
+	/* the thread cannot have ended, because it waits for lin_thread_start
+	 */
+	if (number && !pthread_getcpuclockid(id, &clock))
+		*number = CLOCK_TID(clock);
+	return 0;
 }
 
 s64 lin_thread_first(s64 (*run)(void))
 {
 	lin_vdso_init();
-	return start_pthread(run_first, (void *)run, LIN_HOST_STACK + 0x10000);
+	return start_pthread(run_first, (void *)run, LIN_HOST_STACK + 0x10000,
+			     NULL);
 }
 
 /* The new thread inherits the mask: all signals are blocked until it is
  * ready. */
-static s64 start_blocked(void *(*run)(void *), void *arg, u64 stack)
+static s64 start_blocked(void *(*run)(void *), void *arg, u64 stack,
+			 s32 *number)
 {
 	sigset_t all, old;
 	s64 err;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = start_pthread(run, arg, stack);
+	err = start_pthread(run, arg, stack, number);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return err;
 }
 
-s64 lin_thread_start(u32 thread)
+s64 lin_thread_number(u32 thread)
 {
 	struct lin_thread *t =
 		thread < THREADS_MAX ? lin_thread_new(thread) : NULL;
-	s64 err;
+	s32 number = 0;
 
 	if (!t)
 		return -EAGAIN;
-	err = start_blocked(run_guest, t, LIN_HOST_STACK + 0x10000);
-	if (err) {
+	if (start_blocked(run_guest, t, LIN_HOST_STACK + 0x10000, &number)) {
 		close(t->wake);
 		bee_os_free(t, sizeof(*t));
+		return -EAGAIN;
 	}
-	return err;
+	made[thread] = t;
+	return lin_family_number(number);
+}
+
+/* A restored thread has its number already. */
+s64 lin_thread_start(u32 thread)
+{
+	struct lin_thread *t;
+
+	if (thread >= THREADS_MAX ||
+	    (!made[thread] && lin_thread_number(thread) < 0))
+		return -EAGAIN;
+	t = made[thread];
+	made[thread] = NULL;
+	__atomic_store_n(&t->begun, 1, __ATOMIC_SEQ_CST);
+	lin_wake(&t->begun, 1);
+	return 0;
 }
 
 /* Called in the child of a fork: frees a thread of the parent. */
@@ -218,7 +251,8 @@ static void keep_caller(struct lin_thread *self)
 
 	for (i = 0; i < THREADS_MAX; i++) {
 		drop_thread(threads[i], self);
-		threads[i] = NULL;
+		drop_thread(made[i], self);
+		threads[i] = made[i] = NULL;
 	}
 	drop_thread(helper, self);
 	helper = NULL;
@@ -275,12 +309,13 @@ s64 lin_helper_start(void)
 {
 	struct lin_thread *t = lin_thread_new(LIN_NO_INDEX);
 
-	return t ? start_blocked(run_helper, t, LIN_HELPER_STACK) : -EAGAIN;
+	return t ? start_blocked(run_helper, t, LIN_HELPER_STACK, NULL)
+		 : -EAGAIN;
 }
 
 s64 lin_thread_own(void *(*run)(void *), void *arg)
 {
-	return start_blocked(run, arg, LIN_HELPER_STACK);
+	return start_blocked(run, arg, LIN_HELPER_STACK, NULL);
 }
 
 void lin_thread_exit(u32 thread)

@@ -283,6 +283,14 @@ u32 bee_family_pid(void)
 	return bee_family_own ? (u32)bee_family_own->pid : 0;
 }
 
+s64 bee_family_number(u32 thread)
+{
+	(void)thread;
+	return bee_family_own ? __atomic_add_fetch(&bee_family_table->last_pid,
+						   1, __ATOMIC_SEQ_CST)
+			      : 0;
+}
+
 s32 bee_family_pid_of(u32 process)
 {
 	const struct win_member *m;

@@ -59,7 +59,7 @@ struct win_mail {
 struct win_family {
 	u64 run; /* part of the names of events */
 	u64 ticket;
-	s32 last_pid;
+	s32 last_pid; /* of processes and threads; atomic */
 	struct win_member member[WIN_MEMBERS];
 	struct win_mail mail[WIN_MEMBERS];
 };
@@ -100,6 +100,8 @@ int bee_family_start(void); /* after bee_load: signals arrive from now on */
  * the parent has ended. */
 int bee_family_live(void);
 u32 bee_family_pid(void); /* 0: there is no family */
+/* A new thread's number, from the same sequence as pids; 0: as above. */
+s64 bee_family_number(u32 thread);
 /* The pid of a process of Windows. 0: it is not of this run, as in fcntl(2) a
  * process of another pid namespace. */
 s32 bee_family_pid_of(u32 process);

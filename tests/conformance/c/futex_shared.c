@@ -29,6 +29,10 @@
 
 #define CHILDREN 4
 #define ROUNDS 2000
+/* Processes, and threads of each, beside its first one. */
+#define FORKS 3
+#define THREADS 4
+#define NUMBERS ((1 + FORKS) * (1 + THREADS))
 
 struct common {
 	pthread_mutex_t mutex, robust;
@@ -37,6 +41,7 @@ struct common {
 	sem_t sem;
 	long count, turn;
 	uint32_t word[4], ready;
+	uint32_t number[NUMBERS], numbers;
 };
 
 static struct common *s;
@@ -310,9 +315,65 @@ static void check_file(void)
 	close(fd);
 }
 
+static void store_number(void)
+{
+	uint32_t at = __atomic_fetch_add(&s->numbers, 1, __ATOMIC_SEQ_CST);
+
+	s->number[at] = (uint32_t)syscall(SYS_gettid);
+}
+
+static void await_numbers(uint32_t count)
+{
+	while (__atomic_load_n(&s->numbers, __ATOMIC_SEQ_CST) < count)
+		usleep(1000);
+}
+
+static void *have_number(void *arg)
+{
+	store_number();
+	await_numbers(NUMBERS);
+	return arg;
+}
+
+static void store_numbers(void)
+{
+	pthread_t id[THREADS];
+	int i;
+
+	store_number();
+	for (i = 0; i < THREADS; i++)
+		pthread_create(&id[i], NULL, have_number, NULL);
+	for (i = 0; i < THREADS; i++)
+		pthread_join(id[i], NULL);
+}
+
+/* Locks contain the number of a thread, so no other process has it. */
+static void check_numbers(void)
+{
+	uint32_t i, j, same = 0;
+	pid_t pid[FORKS];
+
+	for (i = 0; i < FORKS; i++) {
+		pid[i] = fork_or_end();
+		if (!pid[i]) {
+			store_numbers();
+			_exit(0);
+		}
+		await_numbers((i + 1) * (1 + THREADS));
+	}
+	store_numbers();
+	for (i = 0; i < FORKS; i++)
+		CHECK(exit_code(pid[i]) == 0);
+	for (i = 0; i < NUMBERS; i++)
+		for (j = 0; j < i; j++)
+			same += s->number[i] == s->number[j];
+	CHECK(same == 0);
+}
+
 int main(void)
 {
 	common_init();
+	check_numbers();
 	check_pthreads();
 	check_robust();
 	check_robust_wakes();
