@@ -268,6 +268,15 @@ bee_wrap_exec := $(foreach f,execve memfd_create,-Wl,--wrap=$(f))
 $(eval $(call bee_host_suite,exec,$(B)/obj/san/bee/host/linux/exec.o,\
 	$(bee_wrap_exec)))
 $(eval $(call bee_host_suite,thread,$(B)/obj/san/bee/host/linux/thread.o))
+# The watcher has thread-local storage of its own, which sanitizers do not know.
+CHECK_SUITES += bee-robust
+suite_bee-robust = $(bee_t)/robust_test
+suite_bee-robust_needs = $(bee_t)/robust_test
+$(bee_t)/robust_test: $(B)/obj/gcc/bee/test/robust.o \
+		$(B)/obj/gcc/bee/host/linux/robust.o
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -static -pthread -o $@ $^
 bee_wrap_family := $(foreach f,tcgetpgrp tcsetpgrp,-Wl,--wrap=$(f))
 $(eval $(call bee_host_suite,family,$(foreach f,family procfs,\
 	$(B)/obj/san/bee/host/linux/$(f).o) $(B)/obj/san-free/bee/core/options.o \
@@ -340,5 +349,5 @@ soak_bee_needs = $(suite_bee-snapshot_needs)
 
 MUTANTS += bee
 mutants_bee = bee-control bee-snapshot bee-snapfile bee-linux bee-root bee-parents bee-files bee-unwind bee-locktable bee-tsc bee-cache \
-	bee-state bee-store bee-options bee-ipc bee-procfs bee-dynamic bee-images bee-sha256 bee-mem bee-own bee-vdso bee-report bee-cpu bee-clock bee-exec bee-family bee-thread \
+	bee-state bee-store bee-options bee-ipc bee-procfs bee-dynamic bee-images bee-sha256 bee-mem bee-own bee-vdso bee-report bee-cpu bee-clock bee-exec bee-family bee-thread bee-robust \
 	bee-guard bee-rewrite*

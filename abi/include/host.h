@@ -566,6 +566,13 @@ struct abi_host {
 	 */
 	s64 (*thread_number)(u32 thread);
 	/*
+	 * 1: a thread of another process has this tid, or its end has not
+	 * released its robust futexes yet, or that is not known. 0: it has
+	 * ended, or there was none. NULL: futexes with an owner work within a
+	 * process only.
+	 */
+	s64 (*thread_lives)(u32 tid);
+	/*
 	 * Does not return. Thread 0 may exit while others run: then the process
 	 * continues. The host calls abi_thread_gone at the end.
 	 */

@@ -61,7 +61,7 @@
 #define BEE_FRAME_SIZE 144
 
 /* Functions in struct abi_host, asserted in call.c. */
-#define BEE_GATE_OPS 50
+#define BEE_GATE_OPS 51
 
 /* Bytes of bee_thread.vec: every XSAVE component except AMX. */
 #define BEE_VEC_SIZE 4096

@@ -55,6 +55,13 @@ s64 lin_helper_start(void)
 	return helper_error;
 }
 
+static int busy; /* a watcher has a lock */
+
+int lin_robust_busy(void)
+{
+	return busy;
+}
+
 void lin_proc_child(void)
 {
 	forked_child++;
@@ -413,6 +420,9 @@ static void test_stop(void)
 /* Threads of a restored process keep numbers of an earlier kernel. */
 static void test_numbers(void)
 {
+	siginfo_t info;
+	pid_t pid;
+
 	tap_ok(lin_family_number(5) == GUEST + 5,
 	       "a thread's number is the kernel's and a constant");
 	lin_family_numbered(GUEST - 1);
@@ -420,6 +430,27 @@ static void test_numbers(void)
 	lin_family_numbered(GUEST);
 	tap_ok(lin_family_number(5) == 2 * GUEST + 5,
 	       "a new thread does not get a restored one's");
+	pid = fork();
+	if (!pid)
+		_exit(0);
+	tap_ok(lin_family_lives(2 * GUEST + (u32)getpid()),
+	       "a thread lives that the kernel has");
+	waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT);
+	tap_ok(!lin_family_lives(2 * GUEST + (u32)pid),
+	       "one that has ended does not, though it is not waited for");
+	waitpid(pid, NULL, 0);
+	tap_ok(!lin_family_lives(2 * GUEST + (u32)pid) &&
+		       !lin_family_lives(GUEST + (u32)getpid()),
+	       "nor afterwards, nor one of another sequence");
+	busy = 1;
+	tap_ok(lin_family_lives(2 * GUEST + (u32)pid),
+	       "but while robust futexes are not released it does");
+	busy = 0;
+	lin_family_restore(GUEST + 1, getpid());
+	tap_ok(lin_family_lives(GUEST + (u32)pid) &&
+		       !lin_family_lives(2 * GUEST + (u32)pid),
+	       "of an earlier kernel's threads nothing is known");
+	lin_family_restore(0, 0);
 	lin_family_numbered(0x3fffffff);
 	tap_ok(lin_family_number(5) == GUEST + 5,
 	       "no number reaches the bits of a lock's word");

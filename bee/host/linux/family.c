@@ -58,6 +58,18 @@ s32 lin_family_number(s32 tid)
 	return (tid & (PID_BASE - 1)) + number_base;
 }
 
+/* In a restored run, numbers of an earlier kernel mean threads that exist. */
+s64 lin_family_lives(u32 tid)
+{
+	s32 number = (s32)tid;
+
+	if (restored_pid && number / PID_BASE != number_base / PID_BASE)
+		return 1;
+	if (number / PID_BASE != number_base / PID_BASE)
+		return 0;
+	return lin_proc_runs(number & (PID_BASE - 1)) || lin_robust_busy();
+}
+
 void lin_family_restore(s32 guest, s32 pid)
 {
 	restored_guest = guest;

@@ -144,6 +144,8 @@ s64 lin_robust_watch(void);
 void lin_robust_forget(void);
 /* This process ended; returns when its robust futexes are released. */
 void lin_robust_await(s32 pid);
+/* Whether a process has ended whose robust futexes are not released yet. */
+int lin_robust_busy(void);
 /* After an execve: returns when those of the old program are. */
 void lin_robust_executed(void);
 
@@ -160,6 +162,10 @@ int lin_family_has(s32 pid);
 void lin_family_restore(s32 guest, s32 pid);
 /* The guest's number of a new thread of this process. */
 s32 lin_family_number(s32 tid);
+/* host->thread_lives */
+s64 lin_family_lives(u32 tid);
+/* Whether a thread of the kernel's exists, and is no zombie. */
+int lin_proc_runs(s32 tid);
 /* A restored thread has the guest's number `tid`: no new one gets it. */
 void lin_family_numbered(s32 tid);
 int lin_family_restored(s32 *guest, s32 *pid);

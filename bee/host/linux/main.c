@@ -35,6 +35,7 @@ const struct abi_host lin_host = {
 	.text_pc = bee_text_pc,
 	.thread_start = lin_thread_start,
 	.thread_number = lin_thread_number,
+	.thread_lives = lin_family_lives,
 	.thread_exit = lin_thread_exit,
 	.thread_kick = lin_thread_kick,
 	.thread_yield = lin_thread_yield,

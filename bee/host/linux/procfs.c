@@ -43,6 +43,17 @@ static s64 read_proc(s32 pid, const char *name, char *buf, u64 len)
 	return done;
 }
 
+int lin_proc_runs(s32 tid)
+{
+	char buf[512], *name;
+	s64 n = read_proc(tid, "stat", buf, sizeof(buf) - 1);
+
+	if (n <= 0)
+		return n < 0 && n != -ESRCH;
+	name = strrchr(buf, ')');
+	return !name || !name[1] || !strchr("ZXx", name[2]);
+}
+
 /* A parent, group or session outside the family: 1, as of the first process;
  * 0 stays. */
 static s32 guest_number(s32 pid)

@@ -33,6 +33,7 @@
 #define READY 1
 #define FAILED 2
 #define LOOK_MS 100
+#define PIDS 0x400000 /* the kernel has no higher one */
 
 /* The watcher's own stack and thread-local storage: its creator's end with
  * that thread. */
@@ -208,6 +209,29 @@ void lin_robust_await(s32 pid)
 {
 	if (!set_lock(BEE_FAMILY_FD, F_OFD_SETLKW, F_RDLCK, pid))
 		set_lock(BEE_FAMILY_FD, F_OFD_SETLK, F_UNLCK, pid);
+}
+
+/* F_OFD_GETLK gives any of the locks in the range, and not the first; it may
+ * begin before the range. */
+static int has_ended(s64 from, s64 end)
+{
+	struct flock lock = {.l_type = F_WRLCK,
+			     .l_whence = SEEK_SET,
+			     .l_start = from,
+			     .l_len = end - from};
+	s64 at;
+
+	if (from >= end || fcntl(BEE_FAMILY_FD, F_OFD_GETLK, &lock) ||
+	    lock.l_type == F_UNLCK)
+		return 0;
+	at = lock.l_start < from ? from : lock.l_start;
+	return !lin_proc_runs((s32)at) || has_ended(from, at) ||
+	       has_ended(at + 1, end);
+}
+
+int lin_robust_busy(void)
+{
+	return has_ended(1, PIDS);
 }
 
 void lin_robust_executed(void)

@@ -251,6 +251,11 @@ static u64 variable_number(const WCHAR *name, int base)
 	return n && n < 32 ? _wcstoui64(text, NULL, base) : 0;
 }
 
+static s32 *thread_numbers(const struct win_member *m)
+{
+	return bee_family_table->thread[m - bee_family_table->member];
+}
+
 int bee_family_join(void)
 {
 	HANDLE h = (HANDLE)(ULONG_PTR)variable_number(WIN_ENV_FAMILY, 16);
@@ -265,6 +270,7 @@ int bee_family_join(void)
 		bee_member_find((s32)variable_number(WIN_ENV_MEMBER, 10));
 	if (!bee_family_own)
 		return ERROR_NOT_FOUND;
+	memset(thread_numbers(bee_family_own), 0, sizeof(s32[WIN_THREADS]));
 	event = event_open(bee_family_own->pid, 1);
 	return event ? 0 : (int)GetLastError();
 }
@@ -285,10 +291,49 @@ u32 bee_family_pid(void)
 
 s64 bee_family_number(u32 thread)
 {
-	(void)thread;
-	return bee_family_own ? __atomic_add_fetch(&bee_family_table->last_pid,
-						   1, __ATOMIC_SEQ_CST)
-			      : 0;
+	s32 n;
+
+	if (!bee_family_own)
+		return 0;
+	n = __atomic_add_fetch(&bee_family_table->last_pid, 1,
+			       __ATOMIC_SEQ_CST);
+	__atomic_store_n(&thread_numbers(bee_family_own)[thread % WIN_THREADS],
+			 n, __ATOMIC_SEQ_CST);
+	return n;
+}
+
+void bee_family_thread_gone(u32 thread)
+{
+	if (bee_family_own)
+		__atomic_store_n(
+			&thread_numbers(bee_family_own)[thread % WIN_THREADS],
+			0, __ATOMIC_SEQ_CST);
+}
+
+static int has_thread(const struct win_member *m, s32 number)
+{
+	const s32 *n = thread_numbers(m);
+	u32 i;
+
+	for (i = 0; i < WIN_THREADS; i++)
+		if (__atomic_load_n(&n[i], __ATOMIC_SEQ_CST) == number)
+			return 1;
+	return m->pid == number;
+}
+
+s64 bee_family_lives(u32 tid)
+{
+	const struct win_member *m;
+	u32 i, state;
+
+	for (i = 0; bee_family_own && i < WIN_MEMBERS; i++) {
+		m = &bee_family_table->member[i];
+		state = bee_member_state(m);
+		if ((state == WIN_MEMBER_LIVE || state == WIN_MEMBER_BORN) &&
+		    has_thread(m, (s32)tid))
+			return 1;
+	}
+	return 0;
 }
 
 s32 bee_family_pid_of(u32 process)

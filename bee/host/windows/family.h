@@ -11,6 +11,7 @@
 #include "win.h"
 
 #define WIN_MEMBERS 1024
+#define WIN_THREADS 1024	     /* of a process, as in abi */
 #define WIN_ENV_FAMILY L"BEE_FAMILY" /* the section */
 #define WIN_ENV_MEMBER L"BEE_MEMBER" /* the pid of a new process */
 
@@ -62,6 +63,8 @@ struct win_family {
 	s32 last_pid; /* of processes and threads; atomic */
 	struct win_member member[WIN_MEMBERS];
 	struct win_mail mail[WIN_MEMBERS];
+	/* numbers of threads, by index; 0: there is none. Atomic. */
+	s32 thread[WIN_MEMBERS][WIN_THREADS];
 };
 
 extern struct win_family *bee_family_table; /* NULL: there is none */
@@ -102,6 +105,9 @@ int bee_family_live(void);
 u32 bee_family_pid(void); /* 0: there is no family */
 /* A new thread's number, from the same sequence as pids; 0: as above. */
 s64 bee_family_number(u32 thread);
+/* The thread ends, and has released its futexes. */
+void bee_family_thread_gone(u32 thread);
+s64 bee_family_lives(u32 tid); /* host->thread_lives */
 /* The pid of a process of Windows. 0: it is not of this run, as in fcntl(2) a
  * process of another pid namespace. */
 s32 bee_family_pid_of(u32 process);

@@ -35,6 +35,7 @@ static const struct abi_host host = {
 	.text_pc = bee_text_pc,
 	.thread_start = bee_thread_start,
 	.thread_number = bee_family_number,
+	.thread_lives = bee_family_lives,
 	.thread_exit = bee_thread_exit,
 	.thread_kick = bee_thread_kick,
 	.thread_self = bee_thread_index,

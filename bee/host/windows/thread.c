@@ -7,7 +7,7 @@
  * since a process that exits while one of its threads suspends another may
  * hang.
  */
-#include "win.h"
+#include "family.h"
 
 #define THREADS 1024 /* the limit of abi */
 #define STACK_RESERVE 0x40000
@@ -179,6 +179,7 @@ void bee_thread_exit(u32 thread)
 	struct win_thread *t = bee_thread_self();
 
 	retire_thread(t);
+	bee_family_thread_gone(thread);
 	abi_thread_gone(bee.proc, thread);
 	TlsSetValue(BEE_SLOT_FIRST + SKEP_SLOT_THREAD, NULL);
 	block_free(t);
