@@ -42,6 +42,8 @@ struct abi_pi_wait {
 	u32 owner;   /* the tid for which it waits */
 	u32 granted; /* it owns the word now */
 	u32 ending;  /* it ends: acquires no more locks */
+	u64 shared;  /* the word of other processes too that it waits for, or 0
+		      */
 };
 
 struct abi_thread {

@@ -12,9 +12,9 @@ struct abi_threads {
 	u32 cursor;	 /* where the search for a free index starts */
 	u32 high;	 /* one more than the highest index ever used; atomic */
 	u32 main_status; /* exit code of thread 0, once it exited */
-	u32 said_children, said_pi, said_shared,
-		said_robust; /* log lines that were written */
-	s32 nice;	     /* of setpriority; atomic */
+	u32 said_children, said_pi, said_shared, said_robust,
+		said_owner; /* log lines that were written */
+	s32 nice;	    /* of setpriority; atomic */
 	/* robust.c: whether the process has writable shared memory, and a
 	 * robust list, and whether the host watches it; atomic */
 	u32 shares, robust, watched;

@@ -13,6 +13,8 @@
 #define WAKE_OP 5
 #define LOCK_PI 6
 #define UNLOCK_PI 7
+#define TRYLOCK_PI 8
+#define LOCK_PI2 13
 #define WAIT_BITSET 9
 #define WAKE_BITSET 10
 #define REALTIME 256
@@ -390,12 +392,19 @@ static void run_stress(void *(*body)(void *))
 static struct abi_futex_op asked;
 static u32 asked_of, host_futexes;
 static s64 host_answer;
+static u32 *then_word, then_value; /* what another process does meanwhile */
+static s64 then_lives;
+static s64 owner_lives;
 
 static s64 host_futex(const struct abi_futex_op *op, u32 thread)
 {
 	asked = *op;
 	asked_of = thread;
 	host_futexes++;
+	if (then_word && host_futexes == 2)
+		*then_word = then_value;
+	if (host_futexes == 2)
+		owner_lives = then_lives;
 	return host_answer;
 }
 
@@ -487,6 +496,125 @@ static void test_own_queues(u64 shared)
 	       "but not before there is another process");
 }
 
+#define OWNER 99u
+#define PI_WAITERS 0x80000000u
+#define PI_DIED 0x40000000u
+
+static u32 *released; /* by the owner's end, which takes a moment */
+
+static s64 host_lives(u32 tid)
+{
+	if (released)
+		*released = PI_DIED;
+	return tid != OWNER || owner_lives;
+}
+
+static void test_owned_free(u64 shared)
+{
+	u32 *word = word_at(shared);
+
+	*word = host_futexes = 0;
+	tap_ok(CALL(futex, shared, LOCK_PI) == 0 && *word == 4242,
+	       "a free word in shared memory is taken");
+	tap_ok(CALL(futex, shared, LOCK_PI) == -LINUX_EDEADLK &&
+		       CALL(futex, shared, TRYLOCK_PI) == -LINUX_EDEADLK,
+	       "once");
+	tap_ok(CALL(futex, shared, UNLOCK_PI) == 0 && !*word && !host_futexes,
+	       "and given back, without a call to the host");
+	*word = OWNER;
+	tap_ok(CALL(futex, shared, UNLOCK_PI) == -LINUX_EPERM && *word == OWNER,
+	       "only its owner gives it back");
+	tap_ok(CALL(futex, shared + 1, LOCK_PI) == -LINUX_EINVAL &&
+		       CALL(futex, shared + 1, UNLOCK_PI) == -LINUX_EINVAL,
+	       "a word in shared memory is aligned");
+	owner_lives = 1;
+	tap_ok(CALL(futex, shared, TRYLOCK_PI) == -LINUX_EAGAIN &&
+		       *word == OWNER && !host_futexes,
+	       "a try does not wait for another process");
+	*word = PI_WAITERS | PI_DIED;
+	tap_ok(CALL(futex, shared, LOCK_PI) == 0 &&
+		       *word == (4242 | PI_WAITERS | PI_DIED),
+	       "a word keeps its flags when it is taken");
+	tap_ok(CALL(futex, shared, UNLOCK_PI) == 0 && !*word &&
+		       host_futexes == 1 && asked_for(WAKE_BITSET, 1, 0, ~0u),
+	       "one waiter is woken");
+}
+
+/* The second wait of two brings the change. */
+static s64 wait_owned(u64 shared, u32 op, u64 time, u32 value, s64 lives)
+{
+	*word_at(shared) = OWNER;
+	host_futexes = 0;
+	owner_lives = 1;
+	then_word = word_at(shared);
+	then_value = value;
+	then_lives = lives;
+	return CALL(futex, shared, op, 0, time);
+}
+
+static void test_owned_waits(u64 shared)
+{
+	u64 *time = (u64 *)(page + 64), now;
+
+	host_answer = -LINUX_ETIMEDOUT;
+	now = (u64)fake.host.clock(ABI_CLOCK_MONOTONIC);
+	tap_ok(wait_owned(shared, LOCK_PI, 0, 0, 1) == 0 &&
+		       *word_at(shared) == (4242 | PI_WAITERS) &&
+		       host_futexes == 2,
+	       "a waiter takes a word that was given back, and says that "
+	       "others may wait");
+	tap_ok(asked_for(WAIT_BITSET, OWNER | PI_WAITERS, 0, ~0u) &&
+		       asked.deadline > now &&
+		       asked.deadline < now + 60 * 1000000000ull,
+	       "it sleeps, and looks at the word now and then");
+	tap_ok(wait_owned(shared, LOCK_PI, 0, OWNER | PI_WAITERS, 0) == 0 &&
+		       *word_at(shared) == (4242 | PI_WAITERS | PI_DIED),
+	       "a waiter gets the word of an owner that dies");
+	time[0] = 0;
+	time[1] = 5;
+	tap_ok(wait_owned(shared, LOCK_PI2, page + 64, 0, 1) ==
+			       -LINUX_ETIMEDOUT &&
+		       asked.deadline == 5 && host_futexes == 1 &&
+		       *word_at(shared) == (OWNER | PI_WAITERS),
+	       "a wait for another process ends in time");
+	host_answer = -LINUX_EFAULT;
+	tap_ok(wait_owned(shared, LOCK_PI, 0, 0, 1) == -LINUX_EFAULT,
+	       "an error of the host ends it");
+	host_answer = -LINUX_EAGAIN;
+	tap_ok(wait_owned(shared, LOCK_PI, 0, 0, 1) == 0 && host_futexes == 2,
+	       "a word that changes does not");
+	host_answer = 0;
+	tap_ok(wait_owned(shared, LOCK_PI, 0, 0, 1) == 0 && host_futexes == 2,
+	       "nor does a wake");
+}
+
+static void test_owned_dead(u64 shared)
+{
+	u32 *word = word_at(shared);
+
+	owner_lives = 0;
+	*word = OWNER;
+	tap_ok(CALL(futex, shared, LOCK_PI) == -LINUX_ESRCH &&
+		       CALL(futex, shared, TRYLOCK_PI) == -LINUX_ESRCH &&
+		       *word == OWNER,
+	       "a dead owner is said");
+	released = word;
+	tap_ok(CALL(futex, shared, LOCK_PI) == 0 && *word == (4242 | PI_DIED),
+	       "unless its end releases the word");
+	released = NULL;
+}
+
+static void test_owned(u64 shared)
+{
+	fake.host.thread_lives = host_lives;
+	test_owned_free(shared);
+	test_owned_waits(shared);
+	test_owned_dead(shared);
+	*word_at(shared) = 0;
+	then_word = NULL;
+	fake.host.thread_lives = NULL;
+}
+
 static void test_shared(void)
 {
 	u64 shared;
@@ -497,6 +625,7 @@ static void test_shared(void)
 	shared = (u64)CALL(mmap, 0, 4096, 3, 0x21, ~0ull, 0);
 	test_host_operations(shared);
 	test_host_waits(shared);
+	test_owned(shared);
 	test_own_queues(shared);
 }
 

@@ -50,6 +50,9 @@
 #define ONE_WORD (WAITS | 1u << WAKE | 1u << WAKE_BITSET)
 #define HOSTS (ONE_WORD | 1u << REQUEUE | 1u << CMP_REQUEUE | 1u << WAKE_OP)
 
+#define OWNED                                                                  \
+	(1u << LOCK_PI | 1u << UNLOCK_PI | 1u << TRYLOCK_PI | 1u << LOCK_PI2)
+
 #define BATCH 32
 
 /* Threads to unpark when the locks are released. */
@@ -550,14 +553,15 @@ static s64 refuse_requeue(struct abi_call *c)
 
 /* LOCK_PI's timeout is on CLOCK_REALTIME, LOCK_PI2's on the clock in its
  * flags. */
-static s64 pi_call(struct abi_call *c)
+static s64 pi_call(struct abi_call *c, int hosts)
 {
 	u32 op = (u32)c->a[1], command = op & COMMAND;
 	u64 deadline = ABI_FOREVER;
 	s64 rc;
 
 	if (command == UNLOCK_PI)
-		return abi_futex_pi_drop(c->p, c->t, c->a[0]);
+		return hosts ? abi_futex_owned_drop(c->p, c->t, c->a[0])
+			     : abi_futex_pi_drop(c->p, c->t, c->a[0]);
 	if (command != TRYLOCK_PI && c->a[3]) {
 		rc = abi_time_get(c->p, c->a[3], &deadline);
 		if (rc)
@@ -565,8 +569,10 @@ static s64 pi_call(struct abi_call *c)
 		if (command == LOCK_PI || op & CLOCK_REALTIME)
 			deadline = abi_time_real(c->p, deadline);
 	}
-	return abi_futex_pi_take(c->p, c->t, c->a[0], deadline,
-				 command == TRYLOCK_PI);
+	return hosts ? abi_futex_owned_take(c->p, c->t, c->a[0], deadline,
+					    command == TRYLOCK_PI)
+		     : abi_futex_pi_take(c->p, c->t, c->a[0], deadline,
+					 command == TRYLOCK_PI);
 }
 
 static s64 own_call(struct abi_call *c)
@@ -580,7 +586,7 @@ static s64 own_call(struct abi_call *c)
 	case LOCK_PI2:
 	case TRYLOCK_PI:
 	case UNLOCK_PI:
-		return pi_call(c);
+		return pi_call(c, 0);
 	case WAIT_REQUEUE_PI:
 	case CMP_REQUEUE_PI:
 		return refuse_requeue(c);
@@ -615,6 +621,9 @@ s64 abi_sys_futex(struct abi_call *c)
 	if (1u << command & HOSTS && word_hosts(c->p, c->a[0], op))
 		return 1u << command & WAITS ? wait_call(c, (u32)c->a[5], 1)
 					     : host_call(c, ABI_FOREVER);
+	if (1u << command & OWNED && c->p->host->thread_lives &&
+	    word_hosts(c->p, c->a[0], op))
+		return pi_call(c, 1);
 	if (!(op & PRIVATE))
 		say_unshared(c->p, c->a[0]);
 	return own_call(c);

@@ -31,6 +31,10 @@ s64 abi_futex_wake_one(struct abi_proc *p, struct abi_thread *t, u64 gaddr);
 s64 abi_futex_pi_take(struct abi_proc *p, struct abi_thread *t, u64 gaddr,
 		      u64 deadline, u32 try);
 s64 abi_futex_pi_drop(struct abi_proc *p, struct abi_thread *t, u64 gaddr);
+/* The same for words that other processes share (futex_owned.c). */
+s64 abi_futex_owned_take(struct abi_proc *p, struct abi_thread *t, u64 gaddr,
+			 u64 deadline, u32 try);
+s64 abi_futex_owned_drop(struct abi_proc *p, struct abi_thread *t, u64 gaddr);
 /* `t` ends: passes the futexes that it owns to their waiters. */
 void abi_futex_pi_end(struct abi_proc *p, struct abi_thread *t);
 
