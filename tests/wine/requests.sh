@@ -33,13 +33,13 @@ END { if (!found) print "none" }' "$1"
 costs() { # name, kind, N, requests of one call
 	wineserver -k
 	wineserver -w
-	wineserver -d -f -p 2>log &
-	server=$!
+	# it returns when the server is ready: otherwise wine may start another
+	wineserver -d -p 2>log
 	within 120 "$b/bin/bee-guard" wine "$b/bin/bee.exe" \
 		"$b/test/bee/costs-glibc" "$2" "$3" >got 2>err </dev/null
 	code=$?
 	wineserver -k
-	wait "$server"
+	wineserver -w
 	count=$(count_between log)
 	echo "$count requests of $3 calls, exit $code" >>got
 	echo "at most $4 of each call" >want
