@@ -192,8 +192,7 @@ static int region_open(const struct region *r)
 	if (in_image(r->start))
 		return VirtualProtect((void *)r->start, r->end - r->start,
 				      PAGE_READWRITE, &old);
-	return VirtualAlloc((void *)r->start, r->end - r->start, MEM_COMMIT,
-			    PAGE_READWRITE) != NULL;
+	return bee_mem_open(r->start, r->end - r->start);
 }
 
 static int regions_restore(const u8 *from)

@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: MIT
 /*
- * Guest memory: IMAGE is the .guest section of bee.exe, ARENA one reservation
- * up to the window in which files are mapped (view.c).
+ * Guest memory: IMAGE is the .guest section of bee.exe, ARENA reservations up
+ * to the window in which files are mapped (view.c).
+ *
+ * Wine stores a byte for each reserved page, 48 MiB for all of ARENA in each
+ * process. So ARENA is reserved in pieces, when one is first used; nothing else
+ * takes addresses there unless it asks for them. No call of Windows may cross
+ * the border of two reservations.
  *
  * Pages of a section cannot be released, so IMAGE pages are zeroed instead;
- * `touched` says which ones need it. Owns that bitmap, guarded by `lock`.
- * No page is ever writable and executable.
+ * `touched` says which ones need it. Owns that bitmap and `reserved`, guarded
+ * by `lock`. No page is ever writable and executable.
  */
 #include "win.h"
 #include "view.h"
 
+#define PIECE 0x40000000ull
+#define PIECES ((WIN_WINDOW_START - SKEP_ARENA_START) / PIECE)
 #define IMAGE_PAGES ((SKEP_IMAGE_END - SKEP_IMAGE_START) / SKEP_PAGE_SIZE)
 
 /* Below this size a discard writes zeros, which costs less than two calls. */
@@ -17,13 +24,50 @@
 
 static SRWLOCK lock = SRWLOCK_INIT;
 static u8 touched[IMAGE_PAGES / 8];
+static u8 reserved[PIECES];
 
+static u64 piece_of(u64 addr)
+{
+	return (addr - SKEP_ARENA_START) / PIECE;
+}
+
+/* Where the part of a range ends that lies in the piece of `addr`. */
+static u64 piece_end(u64 addr, u64 end)
+{
+	u64 next = SKEP_ARENA_START + (piece_of(addr) + 1) * PIECE;
+
+	return next < end ? next : end;
+}
+
+/* 0: something else has addresses of the piece. */
+static int piece_reserve(u64 addr)
+{
+	u64 i = piece_of(addr);
+	void *want = (void *)(SKEP_ARENA_START + i * PIECE);
+
+	AcquireSRWLockExclusive(&lock);
+	if (!reserved[i])
+		reserved[i] = VirtualAlloc(want, PIECE, MEM_RESERVE,
+					   PAGE_NOACCESS) == want;
+	ReleaseSRWLockExclusive(&lock);
+	return reserved[i];
+}
+
+static int piece_reserved(u64 addr)
+{
+	int is;
+
+	AcquireSRWLockShared(&lock);
+	is = reserved[piece_of(addr)];
+	ReleaseSRWLockShared(&lock);
+	return is;
+}
+
+/* Each program uses the first piece and the last one. */
 int bee_mem_reserve(void)
 {
-	void *want = (void *)SKEP_ARENA_START;
-
-	if (VirtualAlloc(want, WIN_WINDOW_START - SKEP_ARENA_START, MEM_RESERVE,
-			 PAGE_NOACCESS) != want)
+	if (!piece_reserve(SKEP_ARENA_START) ||
+	    !piece_reserve(WIN_WINDOW_START - 1))
 		return (int)GetLastError();
 	return 0;
 }
@@ -113,6 +157,41 @@ static s64 image_renew(u64 addr, u64 len, DWORD to)
 	return err;
 }
 
+static s64 arena_release(u64 addr, u64 len)
+{
+	u64 end = addr + len, stop;
+
+	for (; addr < end; addr = stop) {
+		stop = piece_end(addr, end);
+		if (piece_reserved(addr) &&
+		    !VirtualFree((void *)addr, stop - addr, MEM_DECOMMIT))
+			return bee_win_last();
+	}
+	return 0;
+}
+
+static s64 arena_commit(u64 start, u64 len, DWORD to)
+{
+	u64 addr = start, end = start + len, stop;
+	s64 err;
+
+	for (; addr < end; addr = stop) {
+		stop = piece_end(addr, end);
+		if (piece_reserve(addr) &&
+		    VirtualAlloc((void *)addr, stop - addr, MEM_COMMIT, to))
+			continue;
+		err = bee_win_last();
+		arena_release(start, addr - start);
+		return err;
+	}
+	return 0;
+}
+
+int bee_mem_open(u64 addr, u64 len)
+{
+	return !arena_commit(addr, len, PAGE_READWRITE);
+}
+
 s64 bee_mem_commit(u64 addr, u64 len, u32 prot)
 {
 	DWORD to = page_protection(prot);
@@ -121,11 +200,20 @@ s64 bee_mem_commit(u64 addr, u64 len, u32 prot)
 		return -LINUX_EACCES;
 	if (in_image(addr, len))
 		return image_renew(addr, len, to);
-	if (!in_arena(addr, len))
-		return -LINUX_EINVAL;
-	if (!VirtualAlloc((void *)addr, len, MEM_COMMIT, to))
-		return bee_win_last();
-	return 0;
+	return in_arena(addr, len) ? arena_commit(addr, len, to)
+				   : -LINUX_EINVAL;
+}
+
+static s64 arena_protect(u64 addr, u64 len, DWORD to)
+{
+	u64 end = addr + len, stop;
+	s64 err = 0;
+
+	for (; addr < end && !err; addr = stop) {
+		stop = piece_end(addr, end);
+		err = change_protection(addr, stop - addr, to);
+	}
+	return err;
 }
 
 s64 bee_mem_protect(u64 addr, u64 len, u32 prot)
@@ -137,9 +225,10 @@ s64 bee_mem_protect(u64 addr, u64 len, u32 prot)
 	if (in_window(addr, len))
 		return prot & ABI_PROT_EXEC ? -LINUX_EACCES
 					    : bee_view_protect(addr, len, prot);
-	if (!in_image(addr, len) && !in_arena(addr, len))
-		return -LINUX_EINVAL;
-	return change_protection(addr, len, to);
+	if (in_arena(addr, len))
+		return arena_protect(addr, len, to);
+	return in_image(addr, len) ? change_protection(addr, len, to)
+				   : -LINUX_EINVAL;
 }
 
 s64 bee_mem_release(u64 addr, u64 len)
@@ -148,11 +237,7 @@ s64 bee_mem_release(u64 addr, u64 len)
 		return image_renew(addr, len, PAGE_NOACCESS);
 	if (in_window(addr, len))
 		return bee_view_release(addr, len);
-	if (!in_arena(addr, len))
-		return -LINUX_EINVAL;
-	if (!VirtualFree((void *)addr, len, MEM_DECOMMIT))
-		return bee_win_last();
-	return 0;
+	return in_arena(addr, len) ? arena_release(addr, len) : -LINUX_EINVAL;
 }
 
 /* Handles one run of committed pages that have the same protection. */

@@ -4,6 +4,7 @@
  * docs/windows.md says where each was observed.
  */
 #include "probe.h"
+#include "view.h"
 #include <psapi.h>
 #include <stdio.h>
 
@@ -41,8 +42,15 @@ static void probe_image(void)
 
 static void probe_arena(void)
 {
-	int err = bee_mem_reserve();
+	void *all = VirtualAlloc((void *)SKEP_ARENA_START,
+				 WIN_WINDOW_START - SKEP_ARENA_START,
+				 MEM_RESERVE, PAGE_NOACCESS);
+	int err = all ? 0 : (int)GetLastError();
 
+	if (all)
+		VirtualFree(all, 0, MEM_RELEASE);
+	if (!err)
+		err = bee_mem_reserve();
 	bee_probe_line("guest-arena", err ? PROBE_BAD : PROBE_OK,
 		       "192 GiB at 0x%llx, error %d", SKEP_ARENA_START, err);
 }

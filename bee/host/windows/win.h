@@ -49,6 +49,8 @@ const char *bee_win_status_name(DWORD status); /* NULL: no name known */
 /* Memory: mem.c --------------------------------------------------------- */
 
 int bee_mem_reserve(void);
+/* Makes pages of ARENA readable and writable; 0: there is a Win32 error. */
+int bee_mem_open(u64 addr, u64 len);
 s64 bee_mem_commit(u64 addr, u64 len, u32 prot);
 s64 bee_mem_protect(u64 addr, u64 len, u32 prot);
 s64 bee_mem_release(u64 addr, u64 len);

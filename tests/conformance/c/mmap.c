@@ -149,6 +149,36 @@ static void check_many(void)
 	CHECK(good);
 }
 
+/* bee on Windows reserves addresses in pieces of 1 GiB: calls across the border
+ * of two of them do what others do. */
+static void check_border(void)
+{
+	const unsigned long border = 1ul << 30;
+	char *all =
+		mmap(NULL, 3 * border, PROT_NONE, ANON | MAP_NORESERVE, -1, 0);
+	char *at = (char *)(((unsigned long)all + 2 * border) & -border);
+
+	if (!CHECK(all != MAP_FAILED))
+		return;
+	CHECK(mprotect(at - 8 * PAGE, 16 * PAGE, RW) == 0);
+	CHECK(is_writable(at - PAGE) && is_writable(at));
+	at[-1] = at[0] = 'b';
+	CHECK(madvise(at - PAGE, 2 * PAGE, MADV_DONTNEED) == 0);
+	CHECK(at[-1] == 0 && at[0] == 0);
+	at[-1] = at[0] = 'b';
+	CHECK(mmap(at - PAGE, 2 * PAGE, RW, ANON | MAP_FIXED, -1, 0) ==
+	      at - PAGE);
+	CHECK(at[-1] == 0 && at[0] == 0);
+	CHECK(munmap(at - 2 * PAGE, 4 * PAGE) == 0);
+	CHECK(!is_readable(at - 1) && !is_readable(at));
+	CHECK(is_readable(at - 3 * PAGE) && is_readable(at + 2 * PAGE));
+	CHECK(munmap(all, 3 * border) == 0);
+	CHECK(!is_readable(at - 3 * PAGE) && !is_readable(at + 2 * PAGE));
+	at = mmap(at - PAGE, 2 * PAGE, RW, ANON | MAP_FIXED, -1, 0);
+	CHECK(at != MAP_FAILED && is_writable(at) && is_writable(at + PAGE));
+	CHECK(munmap(at, 2 * PAGE) == 0);
+}
+
 int main(void)
 {
 	CHECK(pipe(channel) == 0);
@@ -158,5 +188,6 @@ int main(void)
 	check_advice();
 	check_refusals();
 	check_many();
+	check_border();
 	return say_done();
 }
