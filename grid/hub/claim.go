@@ -70,6 +70,7 @@ func (h *Hub) otherAgent(ctx context.Context, id, boot string) string {
 func (h *Hub) identityHolder(id, boot string) (net.Conn, uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.noteLook()
 	n := h.nodes[id]
 	if n == nil || !n.ready || n.boot == boot || h.cfg.Now().Sub(n.info.LastSeen) >= proto.SilentFor {
 		return nil, 0

@@ -63,6 +63,8 @@ type Config struct {
 	Now func() time.Time
 	Log *slog.Logger
 
+	look func() time.Time // finds out that the hub did not run; time.Now
+
 	unauthenticated, unread, transfers int // limits that tests change
 	bodyIn, hostIn, execIn, release    time.Duration
 	execDrain, execPoll                time.Duration
@@ -118,6 +120,7 @@ type Hub struct {
 
 	mu          sync.Mutex // for all that follows
 	closed      bool
+	looked      time.Time // the last time; Config.look
 	sched       *sched.Scheduler
 	nodes       map[string]*node
 	calls       map[sched.CallID]*call
@@ -160,6 +163,9 @@ func (c *Config) setDefaults() error {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
+	if c.look == nil {
+		c.look = time.Now
+	}
 	for _, l := range []struct {
 		limit *time.Duration
 		most  time.Duration
@@ -197,7 +203,7 @@ func Open(cfg Config) (*Hub, error) {
 			calls: map[sched.CallID]bool{}, fences: map[sched.Fence]bool{}, waiting: map[carryKey]*call{}},
 		watchers: map[string]map[*watcher]bool{}, greeting: crowd{most: handshakes}, unknown: crowd{most: cfg.unauthenticated},
 	}
-	h.tally.began = h.started
+	h.tally.began, h.looked = h.started, cfg.look()
 	if err := h.open(); err != nil {
 		h.Close()
 		return nil, err

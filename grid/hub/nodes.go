@@ -173,6 +173,7 @@ func (h *Hub) handleMessage(m *nats.Msg) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.noteLook() // the ticker may come later
 	n := h.nodes[id]
 	if n == nil || n.conn == nil || h.closed {
 		return
@@ -508,14 +509,41 @@ func (h *Hub) tellAll(verb proto.Verb, v any) {
 	}
 }
 
+const (
+	lookEvery = 500 * time.Millisecond
+	lookMost  = 3 * time.Second // between two looks of a hub that runs
+)
+
+// noteLook finds out whether this process was stopped, or its machine slept, since it looked
+// last. Then it heard nobody, which is no silence of nodes: else it would take all of them for
+// silent when it goes on.
+func (h *Hub) noteLook() {
+	lockdep.AssertHeld(&h.mu)
+	now := h.cfg.look()
+	slept := now.Sub(h.looked)
+	h.looked = now
+	if slept < lookMost {
+		return
+	}
+	h.log.Warn("the hub did not run for a while", "time", slept)
+	h.handleEvent(sched.Slept{For: slept})
+	for _, a := range h.adopted {
+		a.seen = a.seen.Add(slept)
+	}
+	for _, n := range h.nodes {
+		n.info.LastSeen = n.info.LastSeen.Add(slept)
+	}
+}
+
 // runTicker lets the scheduler see the time, until stop.
 func (h *Hub) runTicker(stop <-chan struct{}) {
-	t := time.NewTicker(500 * time.Millisecond)
+	t := time.NewTicker(lookEvery)
 	defer t.Stop()
 	for {
 		select {
 		case <-t.C:
 			h.mu.Lock()
+			h.noteLook()
 			h.handleEvent(sched.Tick{})
 			h.mu.Unlock()
 			h.expireCalls()

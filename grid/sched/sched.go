@@ -211,6 +211,10 @@ type CallFailed struct {
 // on a Tick.
 type Tick struct{}
 
+// Slept: the caller did not run for so long until now, so it heard nobody. That is no silence of
+// nodes.
+type Slept struct{ For time.Duration }
+
 // Woken: the time of a Wake has come.
 type Woken struct{}
 
@@ -230,6 +234,7 @@ func (Lend) event()         {}
 func (CallDone) event()     {}
 func (CallFailed) event()   {}
 func (Tick) event()         {}
+func (Slept) event()        {}
 func (Woken) event()        {}
 
 // Action is what the owner must do: one of the types below.

@@ -225,6 +225,8 @@ func (s *Scheduler) Handle(now time.Time, ev Event) []Action {
 		s.callFailed(e)
 	case Tick:
 		s.handleTick()
+	case Slept:
+		s.handleSlept(e.For)
 	case Woken:
 	default:
 		panic(fmt.Sprintf("sched: unknown event %T", ev))
@@ -653,6 +655,24 @@ func (s *Scheduler) removeLease(l *lease) {
 	}
 	s.countBorrowed()
 	s.open.update(n)
+}
+
+// handleSlept takes a time out of all silences, and out of those in which calls fit nowhere.
+func (s *Scheduler) handleSlept(d time.Duration) {
+	shift := func(t *time.Time) {
+		if *t = t.Add(d); t.After(s.now) {
+			*t = s.now
+		}
+	}
+	for _, n := range s.nodes {
+		shift(&n.heard)
+		for _, l := range n.all() {
+			shift(&l.seen)
+		}
+	}
+	for _, c := range s.calls {
+		shift(&c.since)
+	}
 }
 
 func (s *Scheduler) handleTick() {
