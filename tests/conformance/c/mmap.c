@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Anonymous mappings: fixed, protected, with holes, and their refusals. */
 #define _GNU_SOURCE
+#include <setjmp.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -149,6 +151,27 @@ static void check_many(void)
 	CHECK(good);
 }
 
+static sigjmp_buf after_fault;
+
+static void on_fault(int sig)
+{
+	siglongjmp(after_fault, sig);
+}
+
+/* The program's own store, which no check of a call comes before. */
+static int store_faults(volatile char *p)
+{
+	struct sigaction sa = {.sa_handler = on_fault}, old;
+	int sig;
+
+	sigaction(SIGSEGV, &sa, &old);
+	sig = sigsetjmp(after_fault, 1);
+	if (!sig)
+		*p = 'f';
+	sigaction(SIGSEGV, &old, NULL);
+	return sig == SIGSEGV;
+}
+
 /* bee on Windows reserves addresses in pieces of 1 GiB: calls across the border
  * of two of them do what others do. */
 static void check_border(void)
@@ -165,6 +188,9 @@ static void check_border(void)
 	at[-1] = at[0] = 'b';
 	CHECK(madvise(at - PAGE, 2 * PAGE, MADV_DONTNEED) == 0);
 	CHECK(at[-1] == 0 && at[0] == 0);
+	CHECK(mprotect(at - PAGE, 2 * PAGE, PROT_READ) == 0);
+	CHECK(store_faults(at - PAGE) && store_faults(at));
+	CHECK(mprotect(at - PAGE, 2 * PAGE, RW) == 0);
 	at[-1] = at[0] = 'b';
 	CHECK(mmap(at - PAGE, 2 * PAGE, RW, ANON | MAP_FIXED, -1, 0) ==
 	      at - PAGE);
