@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"encoding/binary"
 	"fmt"
-	"io"
 	"net"
 	"time"
 
@@ -26,13 +25,6 @@ const (
 
 const headSize = 5
 
-// A step is what a carrier is given to write.
-type step struct {
-	kind kind
-	b    []byte
-	ok   bool // false: the carrier is not in use any more
-}
-
 // mustTell reports whether the other side should hear how much was read: it may wait for room,
 // or for word that all arrived.
 func (c *Conn) mustTell() bool {
@@ -44,40 +36,65 @@ func (c *Conn) mustTell() bool {
 // taken is what the other side is told as read. An end counts as one byte.
 func (c *Conn) taken() uint64 {
 	lockdep.AssertHeld(&c.mu)
-	if c.inEnd && c.in.Len() == 0 {
+	if c.inEnd && c.in.n == 0 {
 		return c.read + 1
 	}
 	return c.read
 }
 
-// nextStep waits until there is something to write.
-func (c *Conn) nextStep(k *carrier) step {
+// batchMax is about how much a carrier is given at a time.
+const batchMax = 4 * (headSize + chunkMax)
+
+// nextBatch waits until there is something to write to a carrier, and appends it to b. It
+// returns nil if the carrier is not in use any more.
+func (c *Conn) nextBatch(k *carrier, b []byte) (batch []byte, bye bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for c.carrier == k {
-		left := c.out[k.sentTo-c.outAt:]
+		batch, bye = c.appendSteps(k, b)
+		if len(batch) > 0 {
+			return batch, bye
+		}
+		c.senders.Wait()
+	}
+	return nil, false
+}
+
+// appendSteps appends what there is to write now.
+func (c *Conn) appendSteps(k *carrier, b []byte) (batch []byte, bye bool) {
+	lockdep.AssertHeld(&c.mu)
+	for len(b) < batchMax {
+		left := c.out.n - int(k.sentTo-c.outAt)
 		switch {
 		case c.mustTell() || k.beat && c.taken() > k.told:
 			k.told, k.beat = c.taken(), false
-			return step{read, binary.LittleEndian.AppendUint64(nil, k.told), true}
-		case len(left) > 0:
-			part := left[:min(len(left), chunkMax)]
-			k.sentTo += uint64(len(part))
+			b = binary.LittleEndian.AppendUint64(appendHead(b, read, 8), k.told)
+		case left > 0:
+			n := min(left, chunkMax)
+			b = appendHead(b, data, n)
+			b = b[:len(b)+c.out.copyAt(b[len(b):len(b)+n], int(k.sentTo-c.outAt))]
+			k.sentTo += uint64(n)
 			c.wrote, k.beat = max(c.wrote, k.sentTo), false
-			return step{data, part, true}
 		case c.end && !k.sentEnd:
 			k.sentEnd, c.said = true, true
-			return step{end, nil, true}
+			b = appendHead(b, end, 0)
 		case c.closed && !k.sentBye:
 			k.sentBye = true
-			return step{gone, nil, true}
+			return appendHead(b, gone, 0), true
 		case k.beat:
 			k.beat = false
-			return step{beat, nil, true}
+			c.out.trim()
+			c.in.trim()
+			return appendHead(b, beat, 0), false
+		default:
+			return b, false
 		}
-		c.change.Wait()
 	}
-	return step{}
+	return b, false
+}
+
+func appendHead(b []byte, what kind, n int) []byte {
+	return binary.LittleEndian.AppendUint32(append(b, byte(what)), uint32(n))
 }
 
 // send writes to a carrier until that is given up.
@@ -86,22 +103,20 @@ func (c *Conn) send(k *carrier) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		k.beat = true
-		c.change.Broadcast()
+		c.senders.Broadcast()
 	})
 	defer t.Stop()
-	buf := make([]byte, 0, headSize+chunkMax)
+	buf := make([]byte, 0, batchMax+headSize+chunkMax)
 	for {
-		s := c.nextStep(k)
-		if !s.ok {
+		batch, bye := c.nextBatch(k, buf)
+		if batch == nil {
 			return
 		}
-		buf = binary.LittleEndian.AppendUint32(append(buf[:0], byte(s.kind)), uint32(len(s.b)))
-		buf = append(buf, s.b...)
-		if _, err := k.conn.Write(buf); err != nil {
+		if _, err := k.conn.Write(batch); err != nil {
 			c.breakCarrier(k, err)
 			return
 		}
-		if s.kind == gone {
+		if bye {
 			c.noteBye()
 		}
 		t.Reset(c.limits.Beat)
@@ -140,25 +155,26 @@ func (p *patient) Read(b []byte) (n int, err error) {
 
 // receive reads from a carrier until that is given up.
 func (c *Conn) receive(k *carrier) {
-	from := bufio.NewReaderSize(&patient{k.conn, c.limits.Silence / looks}, chunkMax)
-	var head [headSize]byte
-	buf := make([]byte, chunkMax)
+	from := bufio.NewReaderSize(&patient{k.conn, c.limits.Silence / looks}, batchMax)
 	for {
-		_, err := io.ReadFull(from, head[:])
-		n := binary.LittleEndian.Uint32(head[1:])
-		if err == nil && n > chunkMax {
-			err = fmt.Errorf("%w: a piece of %d bytes", ErrProtocol, n)
+		var piece []byte
+		head, err := from.Peek(headSize)
+		if err == nil {
+			n := binary.LittleEndian.Uint32(head[1:])
+			if n > chunkMax {
+				err = fmt.Errorf("%w: a piece of %d bytes", ErrProtocol, n)
+			} else {
+				piece, err = from.Peek(headSize + int(n))
+			}
 		}
 		if err == nil {
-			_, err = io.ReadFull(from, buf[:n])
-		}
-		if err == nil {
-			err = c.take(k, kind(head[0]), buf[:n])
+			err = c.take(k, kind(piece[0]), piece[headSize:])
 		}
 		if err != nil {
 			c.breakCarrier(k, err)
 			return
 		}
+		from.Discard(len(piece))
 	}
 }
 
@@ -170,16 +186,24 @@ func (c *Conn) take(k *carrier, what kind, b []byte) error {
 		return net.ErrClosed // it comes again on the next one
 	}
 	switch {
-	case what == data && len(b) > 0 && !c.inEnd && len(b) <= window-c.in.Len():
+	case what == data && len(b) > 0 && !c.inEnd && len(b) <= c.in.free():
 		if c.closed {
 			c.read += uint64(len(b))
 		} else {
-			c.in.Write(b)
+			c.in.add(b)
 		}
+		c.readers.Broadcast()
+		if c.mustTell() {
+			c.senders.Broadcast()
+		}
+		return nil
 	case what == read && len(b) == 8:
 		if err := c.release(k, binary.LittleEndian.Uint64(b)); err != nil {
 			return err
 		}
+		c.writers.Broadcast()
+		c.finish()
+		return nil
 	case what == beat && len(b) == 0:
 		return nil
 	case what == end && len(b) == 0:
@@ -190,14 +214,14 @@ func (c *Conn) take(k *carrier, what kind, b []byte) error {
 		return fmt.Errorf("%w: %d bytes of kind %d", ErrProtocol, len(b), what)
 	}
 	c.finish()
-	c.change.Broadcast()
+	c.wakeAll()
 	return nil
 }
 
 // release drops what the other side has read.
 func (c *Conn) release(k *carrier, offset uint64) error {
 	lockdep.AssertHeld(&c.mu)
-	total := c.outAt + uint64(len(c.out))
+	total := c.outAt + uint64(c.out.n)
 	if c.said && offset == total+1 {
 		c.ended = true
 		offset = total
@@ -205,7 +229,7 @@ func (c *Conn) release(k *carrier, offset uint64) error {
 	if offset < c.outAt || offset > k.sentTo {
 		return fmt.Errorf("%w: %d bytes read of %d to %d", ErrProtocol, offset, c.outAt, k.sentTo)
 	}
-	c.out = c.out[offset-c.outAt:]
+	c.out.drop(int(offset - c.outAt))
 	c.outAt = offset
 	return nil
 }

@@ -12,7 +12,6 @@
 package lasting
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"net"
@@ -56,15 +55,16 @@ type Conn struct {
 	redial        func() // asks for another carrier; nil at the side that accepted
 	over          func() // called once, when nothing is left to do
 
-	mu     sync.Mutex
-	change *sync.Cond // wakes all
-	err    error      // why the stream is lost
-	left   bool       // over was called
+	mu   sync.Mutex
+	err  error // why the stream is lost
+	left bool  // over was called
+	// What waits: readers, writers and those that flush, and the goroutines that send.
+	readers, writers, senders *sync.Cond
 
 	carrier *carrier // nil: none now
 	tries   int      // to get another one
 
-	out     []byte // from offset outAt on: what the other side has not read
+	out     ring // from offset outAt on: what the other side has not read
 	outAt   uint64
 	wrote   uint64 // the greatest offset that a carrier was given
 	end     bool   // this side writes no more
@@ -72,11 +72,11 @@ type Conn struct {
 	closed  bool   // this side reads no more either
 	saidBye bool   // a carrier took that
 
-	in         bytes.Buffer // received and not read
-	read       uint64       // offset of its first byte
-	inEnd      bool         // the other side writes no more
-	inGone     bool         // the other side reads no more
-	ended      bool         // the other side has read all up to the end
+	in         ring   // received and not read
+	read       uint64 // offset of its first byte
+	inEnd      bool   // the other side writes no more
+	inGone     bool   // the other side reads no more
+	ended      bool   // the other side has read all up to the end
 	readLimit  deadline
 	writeLimit deadline
 }
@@ -99,8 +99,15 @@ type deadline struct {
 
 func newConn(l Limits, local, remote net.Addr) *Conn {
 	c := &Conn{limits: l, local: local, remote: remote}
-	c.change = sync.NewCond(&c.mu)
+	c.readers, c.writers, c.senders = sync.NewCond(&c.mu), sync.NewCond(&c.mu), sync.NewCond(&c.mu)
 	return c
+}
+
+// wakeAll has all that wait look again.
+func (c *Conn) wakeAll() {
+	c.readers.Broadcast()
+	c.writers.Broadcast()
+	c.senders.Broadcast()
 }
 
 // Accept begins a stream on a connection, at the side that was dialled. over is called when
@@ -117,7 +124,7 @@ func Accept(l Limits, conn net.Conn, over func()) *Conn {
 // received returns how many bytes of the stream this side has.
 func (c *Conn) received() uint64 {
 	lockdep.AssertHeld(&c.mu)
-	return c.read + uint64(c.in.Len())
+	return c.read + uint64(c.in.n)
 }
 
 // Attach goes on with another connection, at the side that was dialled. The other side has
@@ -176,7 +183,7 @@ func (c *Conn) begin(conn net.Conn, theirs uint64) {
 	// What the other side was told may not have arrived, so told is 0.
 	k := &carrier{conn: conn, sentTo: theirs}
 	c.carrier = k
-	c.change.Broadcast()
+	c.wakeAll()
 	go c.receive(k)
 	go c.send(k)
 }
@@ -189,7 +196,7 @@ func (c *Conn) drop() {
 	}
 	go c.carrier.conn.Close() // which may wait for a peer that does not read
 	c.carrier = nil
-	c.change.Broadcast()
+	c.wakeAll()
 }
 
 // breakCarrier handles the end of a connection.
@@ -261,7 +268,7 @@ func (c *Conn) fail(err error) {
 	}
 	c.drop()
 	c.leave()
-	c.change.Broadcast()
+	c.wakeAll()
 }
 
 // leave reports once that nothing is left to do.
@@ -291,7 +298,7 @@ func (c *Conn) finish() bool {
 // isTaken reports whether the other side has read all, and knows that no more comes.
 func (c *Conn) isTaken() bool {
 	lockdep.AssertHeld(&c.mu)
-	return c.end && len(c.out) == 0 && c.ended
+	return c.end && c.out.n == 0 && c.ended
 }
 
 // Flush waits until the other side has read all, or the stream has no carrier, or so much time
@@ -301,14 +308,14 @@ func (c *Conn) Flush(most time.Duration) {
 	t := time.AfterFunc(most, func() {
 		c.mu.Lock()
 		late = true
-		c.change.Broadcast()
+		c.wakeAll()
 		c.mu.Unlock()
 	})
 	defer t.Stop()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for !late && c.err == nil && c.carrier != nil && !c.inGone && (len(c.out) > 0 || c.end && !c.ended) {
-		c.change.Wait()
+	for !late && c.err == nil && c.carrier != nil && !c.inGone && (c.out.n > 0 || c.end && !c.ended) {
+		c.writers.Wait()
 	}
 }
 
@@ -322,11 +329,12 @@ func (c *Conn) Read(b []byte) (int, error) {
 			return 0, net.ErrClosed
 		case c.readLimit.passed():
 			return 0, os.ErrDeadlineExceeded
-		case c.in.Len() > 0:
-			n, _ := c.in.Read(b)
+		case c.in.n > 0:
+			n := c.in.copyAt(b, 0)
+			c.in.drop(n)
 			c.read += uint64(n)
 			if c.mustTell() {
-				c.change.Broadcast()
+				c.senders.Broadcast()
 			}
 			return n, nil
 		case c.inEnd:
@@ -336,7 +344,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 		case len(b) == 0:
 			return 0, nil
 		}
-		c.change.Wait()
+		c.readers.Wait()
 	}
 }
 
@@ -355,14 +363,14 @@ func (c *Conn) Write(b []byte) (n int, err error) {
 		case c.writeLimit.passed():
 			return n, os.ErrDeadlineExceeded
 		}
-		part := min(len(b), window-len(c.out))
+		part := min(len(b), c.out.free())
 		if part == 0 {
-			c.change.Wait()
+			c.writers.Wait()
 			continue
 		}
-		c.out = append(c.out, b[:part]...)
+		c.out.add(b[:part])
 		b, n = b[part:], n+part
-		c.change.Broadcast()
+		c.senders.Broadcast()
 	}
 	return n, nil
 }
@@ -372,7 +380,7 @@ func (c *Conn) CloseWrite() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.end = true
-	c.change.Broadcast()
+	c.wakeAll()
 	return nil
 }
 
@@ -383,9 +391,9 @@ func (c *Conn) Close() error {
 	defer c.mu.Unlock()
 	c.end, c.closed = true, true
 	c.read = c.received()
-	c.in = bytes.Buffer{}
+	c.in = ring{}
 	c.finish()
-	c.change.Broadcast()
+	c.wakeAll()
 	return nil
 }
 
@@ -428,8 +436,8 @@ func (c *Conn) setDeadline(d *deadline, t time.Time) {
 		d.timer = time.AfterFunc(time.Until(t), func() {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			c.change.Broadcast()
+			c.wakeAll()
 		})
 	}
-	c.change.Broadcast()
+	c.wakeAll()
 }

@@ -5,13 +5,17 @@ package lasting
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -339,7 +343,7 @@ func TestSilence(t *testing.T) {
 	for kept := true; kept; { // a beat also says what was read
 		<-time.After(time.Millisecond)
 		near.mu.Lock()
-		kept = len(near.out) > 0
+		kept = near.out.n > 0
 		near.mu.Unlock()
 	}
 	// From now on the connection takes what is written, and nothing arrives.
@@ -458,7 +462,7 @@ func TestHostilePeer(t *testing.T) {
 		case <-time.After(testTimeout):
 			t.Fatalf("%s is accepted", what)
 		}
-		if c.mu.Lock(); !errors.Is(c.err, ErrProtocol) || c.in.Len() > window {
+		if c.mu.Lock(); !errors.Is(c.err, ErrProtocol) || c.in.n > window {
 			t.Errorf("%s: %v", what, c.err)
 		}
 		c.mu.Unlock()
@@ -486,7 +490,7 @@ func TestWhatWasReadIsGone(t *testing.T) {
 	}
 	for empty := false; !empty; { // the pipe took it before the stream
 		c.mu.Lock()
-		empty = len(c.out) == 0
+		empty = c.out.n == 0
 		c.mu.Unlock()
 	}
 	if err := c.Attach(1, nil); !errors.Is(err, ErrProtocol) {
@@ -532,14 +536,21 @@ func TestEndIsKept(t *testing.T) {
 	}
 }
 
-// A transfer of 64 MiB over a stream, beside the connection that carries it.
+// BenchmarkTransfer compares 64 MiB over a stream with the same over its connection, without and
+// with TLS.
 func BenchmarkTransfer(b *testing.B) {
-	for _, lasting := range []bool{false, true} {
-		b.Run(map[bool]string{false: "connection", true: "stream"}[lasting], func(b *testing.B) {
+	server := httptest.NewUnstartedServer(nil)
+	server.StartTLS()
+	defer server.Close()
+	secret := server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	secret.ServerName = "example.com"
+	for _, name := range []string{"connection", "stream", "TLS connection", "TLS stream"} {
+		b.Run(name, func(b *testing.B) {
 			listen, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
 				b.Fatal(err)
 			}
+			defer listen.Close()
 			x, err := net.Dial("tcp", listen.Addr().String())
 			if err != nil {
 				b.Fatal(err)
@@ -548,7 +559,10 @@ func BenchmarkTransfer(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			if lasting {
+			if strings.HasPrefix(name, "TLS") {
+				x, y = tls.Client(x, secret), tls.Server(y, server.TLS)
+			}
+			if strings.HasSuffix(name, "stream") {
 				d := &Dialer{Limits: quick, Dial: func(context.Context, uint64) (net.Conn, uint64, error) { return x, 0, nil }}
 				near, err := d.Open(context.Background())
 				if err != nil {
@@ -556,19 +570,25 @@ func BenchmarkTransfer(b *testing.B) {
 				}
 				x, y = near, Accept(quick, y, nil)
 			}
-			const n = 64 << 20
-			b.SetBytes(n)
-			part := make([]byte, 256<<10)
-			for b.Loop() {
-				go func() {
-					for range n / len(part) {
-						x.Write(part)
-					}
-				}()
-				io.CopyN(io.Discard, y, n)
-			}
-			x.Close()
-			y.Close()
+			benchmarkTransfer(b, x, y)
 		})
 	}
+}
+
+func benchmarkTransfer(b *testing.B, x, y net.Conn) {
+	const n = 64 << 20
+	b.SetBytes(n)
+	part := make([]byte, 256<<10)
+	for b.Loop() {
+		go func() {
+			for range n / len(part) {
+				x.Write(part)
+			}
+		}()
+		if _, err := io.CopyN(io.Discard, y, n); err != nil {
+			b.Fatal(err)
+		}
+	}
+	x.Close()
+	y.Close()
 }
