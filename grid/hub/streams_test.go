@@ -138,7 +138,7 @@ func (u *fakeUser) over(p *way) *fakeUser {
 // shortenStreams has a silent connection be noticed soon.
 func shortenStreams(t *testing.T) {
 	before := streamTimes
-	streamTimes = lasting.Limits{Beat: 50 * time.Millisecond, Silence: 600 * time.Millisecond, Poll: 10 * time.Millisecond}
+	streamTimes = lasting.Limits{Beat: 50 * time.Millisecond, Silence: 600 * time.Millisecond, Poll: 10 * time.Millisecond, Try: 15 * time.Second, Tell: 3 * time.Second}
 	t.Cleanup(func() { streamTimes = before })
 }
 

@@ -20,9 +20,6 @@ type Dialer struct {
 	Away func(error)
 }
 
-// dialIn is how long one try may take, and what it counts at most.
-var dialIn = 15 * time.Second
-
 // Open begins a stream.
 func (d *Dialer) Open(ctx context.Context) (*Conn, error) {
 	conn, _, err := d.Dial(ctx, 0)
@@ -61,9 +58,6 @@ func (c *Conn) use(conn net.Conn, theirs uint64) error {
 	return c.err
 }
 
-// tellAfter is how long a stream is without a connection before its user hears of it.
-var tellAfter = 3 * time.Second
-
 // redial looks for another connection for as long as the other side keeps the stream, and a
 // little longer, because that may notice the end of the last one later.
 func (d *Dialer) redial(c *Conn) {
@@ -87,11 +81,11 @@ func (d *Dialer) redial(c *Conn) {
 		}
 		time.Sleep(d.Poll)
 		// A try counts for little, also if this process was stopped meanwhile.
-		if spent += min(time.Since(began), dialIn+d.Poll); spent > d.Keep+dialIn {
+		if spent += min(time.Since(began), d.Try+d.Poll); spent > d.Keep+d.Try {
 			c.Fail(ErrAway)
 			return
 		}
-		if d.Away != nil && !said && spent >= tellAfter {
+		if d.Away != nil && !said && spent >= d.Tell {
 			said = true
 			d.Away(err)
 		}
@@ -99,7 +93,7 @@ func (d *Dialer) redial(c *Conn) {
 }
 
 func (d *Dialer) retry(c *Conn, ours uint64) error {
-	ctx, cancel := context.WithTimeout(context.Background(), dialIn)
+	ctx, cancel := context.WithTimeout(context.Background(), d.Try)
 	defer cancel()
 	conn, theirs, err := d.Dial(ctx, ours)
 	if err != nil {

@@ -28,10 +28,13 @@ type Limits struct {
 	Silence time.Duration // a carrier that brings nothing for so long is given up; 0: never
 	Keep    time.Duration // the stream outlives its carrier for so long
 	Poll    time.Duration // between two tries to get another carrier
+	Try     time.Duration // how long one may take, and what it counts at most
+	Tell    time.Duration // how long a stream has no carrier before its user hears of it
 }
 
 // Default limits.
-var Default = Limits{Beat: 5 * time.Second, Silence: 15 * time.Second, Keep: 2 * time.Minute, Poll: 200 * time.Millisecond}
+var Default = Limits{Beat: 5 * time.Second, Silence: 15 * time.Second, Keep: 2 * time.Minute, Poll: 200 * time.Millisecond,
+	Try: 15 * time.Second, Tell: 3 * time.Second}
 
 // Errors of a Conn.
 var (

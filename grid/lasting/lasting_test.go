@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 const testTimeout = 30 * time.Second
 
 // quick are limits that no test waits for.
-var quick = Limits{Beat: time.Hour, Keep: time.Hour, Poll: time.Millisecond}
+var quick = Limits{Beat: time.Hour, Keep: time.Hour, Poll: time.Millisecond, Try: testTimeout}
 
 // A fuse passes left bytes in one direction, then closes the connection.
 type fuse struct {
@@ -96,6 +96,13 @@ func (l *link) dial(_ context.Context, ours uint64) (net.Conn, uint64, error) {
 		return nil, 0, fmt.Errorf("%w: %w", ErrOver, err)
 	}
 	return x, theirs, nil
+}
+
+// count returns how many connections there were.
+func (l *link) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dials
 }
 
 func (l *link) open(limits Limits, away func(error)) (near, far *Conn) {
@@ -181,7 +188,7 @@ func TestNothingIsLost(t *testing.T) {
 			}
 			near, far := l.open(quick, nil)
 			l.exchange(near, far, uint64(at), 40)
-			dials += l.dials
+			dials += l.count()
 		}
 	}
 	if dials < 300 {
@@ -193,8 +200,8 @@ func TestNothingIsLost(t *testing.T) {
 		l.left = func(dial int) [2]int { return [2]int{headSize + 1 + r.IntN(60000), r.IntN(60000)} }
 		near, far := l.open(quick, nil)
 		l.exchange(near, far, seed, window*5/2)
-		if l.dials < 30 {
-			t.Errorf("seed %d: the connection broke %d times", seed, l.dials)
+		if n := l.count(); n < 30 {
+			t.Errorf("seed %d: the connection broke %d times", seed, n)
 		}
 	}
 }
@@ -283,10 +290,8 @@ func TestKeep(t *testing.T) {
 
 // The side that dials gives up too, some time later than the other.
 func TestDialerGivesUp(t *testing.T) {
-	defer func(d, a time.Duration) { dialIn, tellAfter = d, a }(dialIn, tellAfter)
-	dialIn, tellAfter = time.Millisecond, 0
 	short := quick
-	short.Keep = time.Millisecond
+	short.Keep, short.Try = time.Millisecond, time.Millisecond
 	l := newLink(t, quick)
 	said := make(chan error, 10)
 	near, _ := l.open(short, func(err error) { said <- err })
@@ -301,8 +306,6 @@ func TestDialerGivesUp(t *testing.T) {
 
 // A user hears when the other side is away, and when it is there again.
 func TestAway(t *testing.T) {
-	defer func(a time.Duration) { tellAfter = a }(tellAfter)
-	tellAfter = 0
 	l := newLink(t, quick)
 	said := make(chan error, 10)
 	near, far := l.open(quick, func(err error) { said <- err })
