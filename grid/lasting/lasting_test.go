@@ -288,6 +288,28 @@ func TestKeep(t *testing.T) {
 	}
 }
 
+// A stream whose other side came back, but got no connection, is kept for its time as well.
+func TestKeepWithoutConnection(t *testing.T) {
+	short := quick
+	short.Keep = 20 * time.Millisecond
+	x, y := net.Pipe()
+	over := make(chan struct{})
+	c := Accept(short, y, func() { close(over) })
+	go x.Write([]byte{byte(data), 1, 0, 0, 0, 'a'})
+	readOnce(t, c, "a")
+	if err := c.Attach(0, func(uint64) (net.Conn, error) { return nil, errDown }); !errors.Is(err, errDown) {
+		t.Fatal(err)
+	}
+	select {
+	case <-over:
+	case <-time.After(testTimeout):
+		t.Fatal("it is kept for ever")
+	}
+	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, ErrAway) {
+		t.Error(err)
+	}
+}
+
 // The side that dials gives up too, some time later than the other.
 func TestDialerGivesUp(t *testing.T) {
 	short := quick
