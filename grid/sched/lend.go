@@ -42,8 +42,11 @@ func (s *Scheduler) Lent(id NodeID) int {
 	return 0
 }
 
-func (n *node) endLend(f Fence) {
+// endLend reports whether the lease lent its place.
+func (n *node) endLend(f Fence) bool {
+	before := len(n.lends)
 	n.lends = slices.DeleteFunc(n.lends, func(l lend) bool { return l.fence == f })
+	return len(n.lends) < before
 }
 
 // countSeated counts the running leases that have slots.

@@ -639,7 +639,7 @@ func (s *Scheduler) removeLease(l *lease) {
 	}
 	n, c := l.node, l.call
 	c.leases = drop(c.leases)
-	n.endLend(l.Fence)
+	lent := n.endLend(l.Fence)
 	if l.Ahead {
 		n.ahead = drop(n.ahead)
 		s.ahead--
@@ -653,7 +653,9 @@ func (s *Scheduler) removeLease(l *lease) {
 			s.leaveSeat(l)
 		}
 	}
-	s.countBorrowed()
+	if l.Extra || lent { // it visits all nodes
+		s.countBorrowed()
+	}
 	s.open.update(n)
 }
 
