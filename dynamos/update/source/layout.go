@@ -104,11 +104,11 @@ func (w *Work) compileShapes(ctx context.Context, t *Tree, name string) ([]map[s
 	}
 	var out []map[string]*shape
 	for _, u := range w.Units {
-		text := filepath.Join(w.Dir, name, assemblyName(u))
-		if _, err := runOutput(ctx, w.Dir, nil, t.Compiler, "-c", "-o", text+".o", text); err != nil {
+		object, err := t.assembleUnit(ctx, w.Dir, name, u)
+		if err != nil {
 			return nil, err
 		}
-		shapes, err := readShapes(text + ".o")
+		shapes, err := readShapes(object)
 		if err != nil {
 			return nil, fmt.Errorf("%s: its types: %w", u, err)
 		}

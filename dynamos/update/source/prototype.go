@@ -7,7 +7,6 @@ package source
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 
 	"skep/dynamos/update/image"
@@ -38,11 +37,11 @@ func (w *Work) declareIn(ctx context.Context, t *Tree) error {
 		}
 	}
 	for _, u := range w.Units {
-		text := filepath.Join(w.Dir, "typed", assemblyName(u))
-		if _, err := runOutput(ctx, w.Dir, nil, t.Compiler, "-c", "-o", text+".o", text); err != nil {
+		object, err := t.assembleUnit(ctx, w.Dir, "typed", u)
+		if err != nil {
 			return err
 		}
-		list, err := image.ReadDeclared(text + ".o")
+		list, err := image.ReadDeclared(object)
 		if err != nil {
 			return fmt.Errorf("%s: its types: %w", u, err)
 		}

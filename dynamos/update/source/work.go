@@ -445,13 +445,21 @@ func (w *Work) collect(ctx context.Context, t *Tree) ([]Unit, error) {
 	var out []Unit
 	for _, path := range w.Units {
 		u := Unit{Path: path, Before: filepath.Join(w.Dir, "before", assemblyName(path)), After: filepath.Join(w.Dir, "after", assemblyName(path))}
-		u.Object = strings.TrimSuffix(u.Before, ".s") + ".o"
-		if _, err := runOutput(ctx, w.Dir, nil, t.Compiler, "-c", "-o", u.Object, u.Before); err != nil {
+		var err error
+		if u.Object, err = t.assembleUnit(ctx, w.Dir, "before", path); err != nil {
 			return nil, err
 		}
 		out = append(out, u)
 	}
 	return out, nil
+}
+
+// assembleUnit makes an object of the assembly that a round left in a folder of dir.
+func (t *Tree) assembleUnit(ctx context.Context, dir, round, unit string) (object string, err error) {
+	text := filepath.Join(dir, round, assemblyName(unit))
+	object = strings.TrimSuffix(text, ".s") + ".o"
+	_, err = runOutput(ctx, dir, nil, t.Compiler, "-c", "-o", object, text)
+	return object, err
 }
 
 // Change compares a unit's two texts. A change that cannot be carried gives an
