@@ -15,15 +15,13 @@
 #include "futex.h"
 #include "lock.h"
 #include "thread.h"
+#include "word.h"
 #include "base/errno.h"
 #include "abi/include/user.h"
 #include "abi/proc/log.h"
 #include "abi/signal/signal.h"
 #include "abi/state/proc.h"
 
-#define TID_MASK 0x3fffffffu
-#define OWNER_DIED 0x40000000u
-#define WAITERS 0x80000000u
 #define WAIT_BITSET 9
 #define WAKE_BITSET 10
 #define LOOK_NS 100000000
@@ -55,7 +53,7 @@ static struct abi_thread *next_owner(struct abi_proc *p, struct abi_thread *o)
 	if (!o->pi.gaddr &&
 	    (!o->pi.shared || abi_user_load(o->pi.shared, &value)))
 		return 0;
-	return abi_thread_find(p, value & TID_MASK);
+	return abi_thread_find(p, value & FUTEX_TID_MASK);
 }
 
 /* Whether waiting for `o` would close a ring; if not, `t` waits from now on. */
@@ -118,21 +116,21 @@ static s64 word_take(struct taker *k)
 
 	if (abi_user_load(k->gaddr, &old))
 		return -LINUX_EFAULT;
-	owner = old & TID_MASK;
+	owner = old & FUTEX_TID_MASK;
 	if (owner == k->t->tid)
 		return -LINUX_EDEADLK;
 	if (owner)
 		rc = owner_check(k, owner);
 	if (rc == -LINUX_ESRCH && k->waited) {
-		died = OWNER_DIED;
+		died = FUTEX_OWNER_DIED;
 		owner = 0;
 	} else if (rc) {
 		return rc == -LINUX_ESRCH ? owner_died(k, old) : rc;
 	}
-	fresh = old | WAITERS;
+	fresh = old | FUTEX_WAITERS;
 	if (!owner)
-		fresh = k->t->tid | died | (old & ~TID_MASK) |
-			(k->waited ? WAITERS : 0);
+		fresh = k->t->tid | died | (old & ~FUTEX_TID_MASK) |
+			(k->waited ? FUTEX_WAITERS : 0);
 	if (fresh != old) {
 		done = abi_user_swap(k->gaddr, &old, fresh);
 		if (done <= 0)
@@ -194,13 +192,13 @@ s64 abi_futex_owned_drop(struct abi_proc *p, struct abi_thread *t, u64 gaddr)
 	if (abi_user_load(gaddr, &old))
 		return -LINUX_EFAULT;
 	do {
-		if ((old & TID_MASK) != t->tid)
+		if ((old & FUTEX_TID_MASK) != t->tid)
 			return -LINUX_EPERM;
 		done = abi_user_swap(gaddr, &old, 0);
 		if (done < 0)
 			return -LINUX_EFAULT;
 	} while (!done);
-	if (old & WAITERS)
+	if (old & FUTEX_WAITERS)
 		abi_futex_wake_one(p, t, gaddr);
 	return 0;
 }

@@ -12,14 +12,11 @@
 #include "futex.h"
 #include "lock.h"
 #include "thread.h"
+#include "word.h"
 #include "base/errno.h"
 #include "abi/include/user.h"
 #include "abi/signal/signal.h"
 #include "abi/state/proc.h"
-
-#define TID_MASK 0x3fffffffu
-#define OWNER_DIED 0x40000000u
-#define WAITERS 0x80000000u
 
 #define MUST_WAIT 1
 #define MUST_RETRY 2 /* the owner is ending; its word will show that soon */
@@ -82,8 +79,8 @@ static s64 word_lock(struct abi_proc *p, struct abi_thread *t, u64 gaddr,
 	if (abi_user_load(gaddr, &old))
 		return -LINUX_EFAULT;
 	do {
-		owner = old & TID_MASK;
-		fresh = old | WAITERS;
+		owner = old & FUTEX_TID_MASK;
+		fresh = old | FUTEX_WAITERS;
 		if (owner == t->tid)
 			return -LINUX_EDEADLK;
 		if (!owner && first)
@@ -94,7 +91,7 @@ static s64 word_lock(struct abi_proc *p, struct abi_thread *t, u64 gaddr,
 		if (rc)
 			return rc;
 		if (!owner)
-			fresh = t->tid | (old & OWNER_DIED);
+			fresh = t->tid | (old & FUTEX_OWNER_DIED);
 		done = abi_user_swap(gaddr, &old, fresh);
 		if (done < 0)
 			return -LINUX_EFAULT;
@@ -190,9 +187,10 @@ static s64 hand_over(struct abi_proc *p, u64 gaddr, struct abi_thread *t,
 	if (abi_user_load(gaddr, &old))
 		return -LINUX_EFAULT;
 	do {
-		if (!died && (old & TID_MASK) != t->tid)
+		if (!died && (old & FUTEX_TID_MASK) != t->tid)
 			return -LINUX_EPERM;
-		fresh = next ? next->tid | died | (more ? WAITERS : 0) : died;
+		fresh = next ? next->tid | died | (more ? FUTEX_WAITERS : 0)
+			     : died;
 		done = abi_user_swap(gaddr, &old, fresh);
 		if (done < 0)
 			return -LINUX_EFAULT;
@@ -227,7 +225,7 @@ void abi_futex_pi_end(struct abi_proc *p, struct abi_thread *t)
 	for (i = 0; i < n; i++) {
 		w = abi_thread_get(p, i);
 		if (w->pi.gaddr && w->pi.owner == t->tid)
-			(void)hand_over(p, w->pi.gaddr, t, OWNER_DIED);
+			(void)hand_over(p, w->pi.gaddr, t, FUTEX_OWNER_DIED);
 	}
 	abi_unlock(p, &p->futexes.pi_lock);
 }

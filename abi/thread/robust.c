@@ -6,13 +6,11 @@
  * .watched, which are atomic.
  */
 #include "robust.h"
+#include "word.h"
 #include "abi/include/user.h"
 #include "abi/proc/log.h"
 #include "abi/state/proc.h"
 
-#define TID_MASK 0x3fffffffu
-#define OWNER_DIED 0x40000000u
-#define WAITERS 0x80000000u
 /* As on Linux: the list may be circular, or hostile. */
 #define ROBUST_MAX 2048
 
@@ -68,14 +66,14 @@ static int mark_word(const struct walk *w, u64 gaddr, int pending)
 		return 1;
 	}
 	do {
-		if ((old & TID_MASK) != w->t->tid)
+		if ((old & FUTEX_TID_MASK) != w->t->tid)
 			return 1;
-		fresh = (old & WAITERS) | OWNER_DIED;
+		fresh = (old & FUTEX_WAITERS) | FUTEX_OWNER_DIED;
 		done = abi_user_swap(gaddr, &old, fresh);
 		if (done < 0)
 			return 0;
 	} while (!done);
-	if (old & WAITERS)
+	if (old & FUTEX_WAITERS)
 		wake_waiter(w, gaddr);
 	return 1;
 }
