@@ -72,11 +72,26 @@ ssize_t read(int fd, void *buffer, size_t length)
 	return syscall(SYS_read, fd, buffer, length);
 }
 
+/* While set, the time that the user engine's thread waits is never over before
+ * the program has polled again, but in a watched tick no call comes. So it
+ * changes between helping the program and watching it without an end, as it may
+ * for a minute on a busy machine. */
+static int hurried;
+
 /* The user engine sleeps here, */
 int ppoll(struct pollfd *file, nfds_t count, const struct timespec *limit,
 	  const sigset_t *mask)
 {
+	const int thread = __atomic_load_n(&hurried, __ATOMIC_RELAXED) &&
+			   syscall(SYS_gettid) != getpid();
 	struct timespec left = {0};
+
+	if (thread && count == 1)
+		return 0;
+	if (thread) { /* only until it is nudged */
+		count = 1;
+		limit = 0;
+	}
 
 	before_sleep();
 	if (limit)

@@ -23,8 +23,7 @@ enum { PARKED, CALM, DEEP, ACTIVE };
 #define DEEP_TICKS 8	    /* ticks of a sleeping program until DEEP */
 #define CALM_TICKS 8	    /* ticks with naps until CALM */
 #define CALM_NS 8000000ll   /* between two checks while CALM */
-#define SHOW_TICKS 100	    /* ticks between two calls of tick() */
-#define SHOW_NS 100000000ll /* the same while ACTIVE */
+#define SHOW_NS 100000000ll /* between two calls of tick() */
 #define RETURNS_BEFORE_YIELD                                                   \
 	4 /* polls after which the program makes progress again */
 
@@ -64,12 +63,6 @@ void o2g_thread_stop(struct o2g_engine *e)
 	__atomic_store_n(&e->stop, 1, __ATOMIC_SEQ_CST);
 	wake_thread(e);
 	pthread_join(e->thread, 0);
-}
-
-static void update_page(struct o2g_engine *e)
-{
-	if (e->tick)
-		e->tick(e->ctx);
 }
 
 /* Whether data that kick() defers is written within a millisecond. Data that
@@ -131,22 +124,41 @@ static int wait_events(struct o2g_engine *e, int sockets, s64 ns)
 	return read(e->nudge, &count, sizeof(count)) > 0 ? NUDGED : SOCKETS;
 }
 
-static void check_links(struct o2g_engine *e, s64 *last)
-{
-	s64 now = now_ns();
+/* When the rare work was done last. Kept across states: a program that polls
+ * rarely moves the thread from state to state before any lasts long. */
+struct done {
+	s64 looked, shown;
+};
 
-	if (now - *last < O2G_LOOK_NS)
-		return;
-	*last = now;
+static void update_page(struct o2g_engine *e, struct done *last)
+{
+	if (e->tick)
+		e->tick(e->ctx);
+	last->shown = now_ns();
+}
+
+static void check_links(struct o2g_engine *e, struct done *last)
+{
 	pthread_mutex_lock(&e->lock);
 	o2g_link_look(e);
 	o2g_engine_unlock(e);
+	last->looked = now_ns();
+}
+
+static void do_rare_work(struct o2g_engine *e, struct done *last)
+{
+	const s64 now = now_ns();
+
+	if (now - last->looked >= O2G_LOOK_NS)
+		check_links(e, last);
+	if (now - last->shown >= SHOW_NS)
+		update_page(e, last);
 }
 
 /* Sleeps until the program, which sleeps too, wakes and notifies the thread. */
-static void sleep_deep(struct o2g_engine *e)
+static void sleep_deep(struct o2g_engine *e, struct done *last)
 {
-	update_page(e);
+	update_page(e, last);
 	set_state(e, DEEP);
 	/* It may have woken before it could see DEEP. */
 	if (__atomic_load_n(&e->sleepers, __ATOMIC_SEQ_CST) &&
@@ -180,15 +192,15 @@ static int is_there(struct o2g_engine *e, struct watch *watch)
 }
 
 /* Waits, tick by tick, until the program no longer calls. */
-static void park_thread(struct o2g_engine *e, s64 *looked)
+static void park_thread(struct o2g_engine *e, struct done *last)
 {
 	struct watch watch = {.drives = count_drives(e)};
-	int ticks = 0;
 
 	set_state(e, PARKED);
 	while (!thread_stopping(e)) {
 		const int calm = watch.calm >= CALM_TICKS;
 
+		do_rare_work(e, last);
 		set_state(e, calm ? CALM : PARKED);
 		if (wait_events(e, 0, calm ? CALM_NS : O2G_TAKEOVER_NS) ==
 		    NUDGED) {
@@ -197,13 +209,10 @@ static void park_thread(struct o2g_engine *e, s64 *looked)
 		}
 		if (__atomic_load_n(&e->deferred, __ATOMIC_RELAXED))
 			flush_sends(e);
-		check_links(e, looked);
-		if (++ticks % SHOW_TICKS == 0)
-			update_page(e);
 		if (!is_there(e, &watch))
 			return;
 		if (watch.asleep >= DEEP_TICKS) {
-			sleep_deep(e);
+			sleep_deep(e, last);
 			watch.asleep = 0;
 		}
 	}
@@ -225,10 +234,10 @@ static int serve_once(struct o2g_engine *e, u64 *kicks)
 }
 
 /* Makes progress until the program calls again. */
-static void serve_until_back(struct o2g_engine *e, s64 *looked)
+static void serve_until_back(struct o2g_engine *e, struct done *last)
 {
 	u64 kicks = __atomic_load_n(&e->kicks, __ATOMIC_RELAXED);
-	s64 shown = 0, wait = SHOW_NS;
+	s64 wait = SHOW_NS;
 
 	__atomic_store_n(&e->returns, 0, __ATOMIC_RELAXED);
 	set_state(e, ACTIVE);
@@ -240,11 +249,9 @@ static void serve_until_back(struct o2g_engine *e, s64 *looked)
 
 		if (why == NUDGED)
 			return;
-		if (idle || now_ns() - shown > SHOW_NS) {
-			update_page(e);
-			shown = now_ns();
-		}
-		check_links(e, looked);
+		if (idle)
+			update_page(e, last);
+		do_rare_work(e, last);
 		wait = idle ? O2G_LOOK_NS : SHOW_NS;
 	}
 }
@@ -252,11 +259,11 @@ static void serve_until_back(struct o2g_engine *e, s64 *looked)
 void *o2g_thread_run(void *engine)
 {
 	struct o2g_engine *e = engine;
-	s64 looked = now_ns();
+	struct done last = {.looked = now_ns()};
 
 	while (!thread_stopping(e)) {
-		park_thread(e, &looked);
-		serve_until_back(e, &looked);
+		park_thread(e, &last);
+		serve_until_back(e, &last);
 	}
 	return 0;
 }
