@@ -57,10 +57,10 @@ func TestSuiteLine(t *testing.T) {
 	}
 }
 
-// The end of a whole run: failures of the run itself, skips, the sum.
+// The end of a whole run: skips, then all failures with the output around them, the sum.
 func TestClosing(t *testing.T) {
 	s := suite{name: "s"}
-	all := []result{{suite: "s", name: "a", status: passed}, {suite: "s", name: "b", status: failed},
+	all := []result{{suite: "s", name: "a", status: passed}, {suite: "s", name: "b", status: failed, detail: []string{"around"}},
 		{suite: "s", name: "c", status: skipped, reason: "no rain"}, {suite: floorSuite, name: "number", status: failed, reason: "few"},
 		{suite: suiteItself, name: "lists", status: failed, reason: "none"}, {suite: "s", name: "g", status: grouped}}
 	var out strings.Builder
@@ -69,7 +69,8 @@ func TestClosing(t *testing.T) {
 	if ok || line != "1 passed, 3 failed, 1 skipped\n" {
 		t.Errorf("%v %q", ok, line)
 	}
-	want := "       not ok: floor: number: few\n       not ok: (the suite): lists: none\n  skip s: c: no rain\n"
+	want := "  skip s: c: no rain\n  what failed:\n       not ok: s: b\n         | around\n" +
+		"       not ok: floor: number: few\n       not ok: (the suite): lists: none\n"
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
 	}

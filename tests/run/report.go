@@ -84,14 +84,9 @@ func (rep *reporter) reportAgain(text string) {
 	fmt.Fprintf(rep.out, "  %s\n", text)
 }
 
-// close prints failures of the whole run, skips and unsteady suites, and returns the closing
-// line.
+// close prints skips, unsteady suites and, last, each failure once more, since of long logs
+// some keep the end only. It returns the closing line.
 func (rep *reporter) close(all []result, saved []retake) (string, bool) {
-	for _, r := range all {
-		if r.suite == floorSuite || r.suite == suiteItself {
-			rep.reportFailures([]result{r})
-		}
-	}
 	for _, r := range all {
 		if r.status == skipped {
 			fmt.Fprintf(rep.out, "  skip %s: %s: %s\n", r.suite, r.name, r.reason)
@@ -104,6 +99,10 @@ func (rep *reporter) close(all []result, saved []retake) (string, bool) {
 		fmt.Fprintf(rep.out, "  unsteady suites: %d, at most %d may be\n", len(saved), unsteadyMax)
 	}
 	bad := countStatus(all, failed)
+	if bad > 0 {
+		fmt.Fprintf(rep.out, "  what failed:\n")
+		rep.reportFailures(all)
+	}
 	line := fmt.Sprintf("%d passed, %d failed, %d skipped\n",
 		countStatus(all, passed), bad, countStatus(all, skipped))
 	return line, bad == 0
