@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
  * Owns the files that abi provides itself: files of proc(5) and sysfs about the
- * guest, and the devices of null(4) and random(4). The host's /proc would
- * describe the loader, and Windows has none. Each read generates the text
- * again, in fds->bounce under bounce_lock.
+ * guest (proctext.c has their texts), and the devices of null(4) and random(4).
+ * The host's /proc would describe the loader, and Windows has none. Each read
+ * generates the text again, in fds->bounce under bounce_lock.
  */
 #include "procfs.h"
 #include "desc.h"
@@ -11,6 +11,7 @@
 #include "path.h"
 #include "position.h"
 #include "procpid.h"
+#include "proctext.h"
 #include "stat.h"
 #include "base/errno.h"
 #include "abi/include/mem.h"
@@ -23,73 +24,51 @@
 #include "abi/thread/lock.h"
 #include "abi/uapi/linux.h"
 
-enum text_code {
-	TEXT_MAPS,
-	TEXT_STATUS,
-	TEXT_STAT_SELF,
-	TEXT_CMDLINE,
-	TEXT_COMM,
-	TEXT_DIR_FD,
-	TEXT_DIR_TASK, /* the last one below /proc/self */
-	TEXT_CPUINFO,
-	TEXT_MEMINFO,
-	TEXT_STAT,
-	TEXT_UPTIME,
-	TEXT_LOADAVG,
-	TEXT_OVERCOMMIT,
-	TEXT_OSTYPE,
-	TEXT_OSRELEASE,
-	TEXT_HOSTNAME,
-	TEXT_NGROUPS,
-	TEXT_SOMAXCONN,
-	TEXT_MAX_MAP_COUNT,
-	TEXT_CPUS,
-	TEXT_NUMBER, /* a directory of numbers */
-	TEXT_ZERO,
-};
-
 enum null_code { DEV_NULL, DEV_ZERO, DEV_FULL, DEV_RANDOM };
 
 /* # stands for the number of a processor; each is a core of the only socket and
  * node. */
 #define CPU_TOPOLOGY "/sys/devices/system/cpu/cpu#/topology/"
-#define NUMBER_SHIFT 16 /* above text_code in a description's code */
 
 static const struct {
 	const char *path;
 	u32 kind, code, rdev; /* rdev is 0 unless it is a device */
 } names[] = {
-	{"/proc/self/maps", ABI_DESC_TEXT, TEXT_MAPS, 0},
-	{"/proc/self/status", ABI_DESC_TEXT, TEXT_STATUS, 0},
-	{"/proc/self/stat", ABI_DESC_TEXT, TEXT_STAT_SELF, 0},
-	{"/proc/self/cmdline", ABI_DESC_TEXT, TEXT_CMDLINE, 0},
-	{"/proc/self/comm", ABI_DESC_TEXT, TEXT_COMM, 0},
-	{"/proc/self/fd", ABI_DESC_TEXT, TEXT_DIR_FD, 0},
-	{"/proc/self/task", ABI_DESC_TEXT, TEXT_DIR_TASK, 0},
-	{"/proc/cpuinfo", ABI_DESC_TEXT, TEXT_CPUINFO, 0},
-	{"/proc/meminfo", ABI_DESC_TEXT, TEXT_MEMINFO, 0},
-	{"/proc/stat", ABI_DESC_TEXT, TEXT_STAT, 0},
-	{"/proc/uptime", ABI_DESC_TEXT, TEXT_UPTIME, 0},
-	{"/proc/loadavg", ABI_DESC_TEXT, TEXT_LOADAVG, 0},
-	{"/proc/sys/vm/overcommit_memory", ABI_DESC_TEXT, TEXT_OVERCOMMIT, 0},
-	{"/proc/sys/vm/max_map_count", ABI_DESC_TEXT, TEXT_MAX_MAP_COUNT, 0},
-	{"/proc/sys/kernel/ostype", ABI_DESC_TEXT, TEXT_OSTYPE, 0},
-	{"/proc/sys/kernel/osrelease", ABI_DESC_TEXT, TEXT_OSRELEASE, 0},
-	{"/proc/sys/kernel/hostname", ABI_DESC_TEXT, TEXT_HOSTNAME, 0},
-	{"/proc/sys/kernel/ngroups_max", ABI_DESC_TEXT, TEXT_NGROUPS, 0},
-	{"/proc/sys/net/core/somaxconn", ABI_DESC_TEXT, TEXT_SOMAXCONN, 0},
-	{"/sys/devices/system/cpu/online", ABI_DESC_TEXT, TEXT_CPUS, 0},
-	{"/sys/devices/system/cpu/possible", ABI_DESC_TEXT, TEXT_CPUS, 0},
-	{"/sys/devices/system/cpu/present", ABI_DESC_TEXT, TEXT_CPUS, 0},
-	{"/sys/devices/system/node/online", ABI_DESC_TEXT, TEXT_ZERO, 0},
-	{"/sys/devices/system/node/possible", ABI_DESC_TEXT, TEXT_ZERO, 0},
-	{"/sys/devices/system/node/node0/cpulist", ABI_DESC_TEXT, TEXT_CPUS, 0},
-	{CPU_TOPOLOGY "core_id", ABI_DESC_TEXT, TEXT_NUMBER, 0},
-	{CPU_TOPOLOGY "thread_siblings_list", ABI_DESC_TEXT, TEXT_NUMBER, 0},
-	{CPU_TOPOLOGY "core_cpus_list", ABI_DESC_TEXT, TEXT_NUMBER, 0},
-	{CPU_TOPOLOGY "core_siblings_list", ABI_DESC_TEXT, TEXT_CPUS, 0},
-	{CPU_TOPOLOGY "package_cpus_list", ABI_DESC_TEXT, TEXT_CPUS, 0},
-	{CPU_TOPOLOGY "physical_package_id", ABI_DESC_TEXT, TEXT_ZERO, 0},
+	{"/proc/self/maps", ABI_DESC_TEXT, ABI_TEXT_MAPS, 0},
+	{"/proc/self/status", ABI_DESC_TEXT, ABI_TEXT_STATUS, 0},
+	{"/proc/self/stat", ABI_DESC_TEXT, ABI_TEXT_STAT_SELF, 0},
+	{"/proc/self/cmdline", ABI_DESC_TEXT, ABI_TEXT_CMDLINE, 0},
+	{"/proc/self/comm", ABI_DESC_TEXT, ABI_TEXT_COMM, 0},
+	{"/proc/self/fd", ABI_DESC_TEXT, ABI_TEXT_DIR_FD, 0},
+	{"/proc/self/task", ABI_DESC_TEXT, ABI_TEXT_DIR_TASK, 0},
+	{"/proc/cpuinfo", ABI_DESC_TEXT, ABI_TEXT_CPUINFO, 0},
+	{"/proc/meminfo", ABI_DESC_TEXT, ABI_TEXT_MEMINFO, 0},
+	{"/proc/stat", ABI_DESC_TEXT, ABI_TEXT_STAT, 0},
+	{"/proc/uptime", ABI_DESC_TEXT, ABI_TEXT_UPTIME, 0},
+	{"/proc/loadavg", ABI_DESC_TEXT, ABI_TEXT_LOADAVG, 0},
+	{"/proc/sys/vm/overcommit_memory", ABI_DESC_TEXT, ABI_TEXT_OVERCOMMIT,
+	 0},
+	{"/proc/sys/vm/max_map_count", ABI_DESC_TEXT, ABI_TEXT_MAX_MAP_COUNT,
+	 0},
+	{"/proc/sys/kernel/ostype", ABI_DESC_TEXT, ABI_TEXT_OSTYPE, 0},
+	{"/proc/sys/kernel/osrelease", ABI_DESC_TEXT, ABI_TEXT_OSRELEASE, 0},
+	{"/proc/sys/kernel/hostname", ABI_DESC_TEXT, ABI_TEXT_HOSTNAME, 0},
+	{"/proc/sys/kernel/ngroups_max", ABI_DESC_TEXT, ABI_TEXT_NGROUPS, 0},
+	{"/proc/sys/net/core/somaxconn", ABI_DESC_TEXT, ABI_TEXT_SOMAXCONN, 0},
+	{"/sys/devices/system/cpu/online", ABI_DESC_TEXT, ABI_TEXT_CPUS, 0},
+	{"/sys/devices/system/cpu/possible", ABI_DESC_TEXT, ABI_TEXT_CPUS, 0},
+	{"/sys/devices/system/cpu/present", ABI_DESC_TEXT, ABI_TEXT_CPUS, 0},
+	{"/sys/devices/system/node/online", ABI_DESC_TEXT, ABI_TEXT_ZERO, 0},
+	{"/sys/devices/system/node/possible", ABI_DESC_TEXT, ABI_TEXT_ZERO, 0},
+	{"/sys/devices/system/node/node0/cpulist", ABI_DESC_TEXT, ABI_TEXT_CPUS,
+	 0},
+	{CPU_TOPOLOGY "core_id", ABI_DESC_TEXT, ABI_TEXT_OF_NUMBER, 0},
+	{CPU_TOPOLOGY "thread_siblings_list", ABI_DESC_TEXT, ABI_TEXT_OF_NUMBER,
+	 0},
+	{CPU_TOPOLOGY "core_cpus_list", ABI_DESC_TEXT, ABI_TEXT_OF_NUMBER, 0},
+	{CPU_TOPOLOGY "core_siblings_list", ABI_DESC_TEXT, ABI_TEXT_CPUS, 0},
+	{CPU_TOPOLOGY "package_cpus_list", ABI_DESC_TEXT, ABI_TEXT_CPUS, 0},
+	{CPU_TOPOLOGY "physical_package_id", ABI_DESC_TEXT, ABI_TEXT_ZERO, 0},
 	{"/dev/null", ABI_DESC_NULL, DEV_NULL, 0x103},
 	{"/dev/zero", ABI_DESC_NULL, DEV_ZERO, 0x105},
 	{"/dev/full", ABI_DESC_NULL, DEV_FULL, 0x107},
@@ -224,7 +203,7 @@ static int find_name(struct abi_proc *p, const char *path, u32 *cpu)
 	for (i = 0; i < NAMES; i++) {
 		if (name_matches(p, names[i].path, path, cpu))
 			return (int)i;
-		if (self && i <= TEXT_DIR_TASK &&
+		if (self && i <= ABI_TEXT_DIR_TASK &&
 		    abi_streq(names[i].path + 11, self))
 			return (int)i;
 	}
@@ -255,7 +234,8 @@ static u32 type_of(int i)
 {
 	if (names[i].rdev)
 		return ABI_S_IFCHR;
-	return names[i].code == TEXT_DIR_FD || names[i].code == TEXT_DIR_TASK
+	return names[i].code == ABI_TEXT_DIR_FD ||
+			       names[i].code == ABI_TEXT_DIR_TASK
 		       ? ABI_S_IFDIR
 		       : ABI_S_IFREG;
 }
@@ -285,7 +265,7 @@ s64 abi_synth_open(struct abi_proc *p, const char *path, struct abi_desc *d)
 	if (d->type == ABI_S_IFREG && flags & ABI_O_ACCMODE)
 		return -LINUX_EACCES;
 	d->kind = names[i].kind;
-	d->code = names[i].code | cpu << NUMBER_SHIFT;
+	d->code = names[i].code | cpu << ABI_TEXT_NUMBER;
 	return 1;
 }
 
@@ -360,198 +340,6 @@ s64 abi_synth_link(struct abi_proc *p, const char *path, char *to, u64 size)
 	return (s64)n;
 }
 
-/* Texts ------------------------------------------------------------------ */
-
-static void add_line(struct abi_text *t, const char *name, u64 value,
-		     const char *unit)
-{
-	abi_text_str(t, name);
-	abi_text_dec(t, value);
-	abi_text_str(t, unit);
-}
-
-/* Whether memory is allocated on first touch; if so, *left is how much is free
- * now. */
-static int is_lazy(const struct abi_proc *p, u64 *left)
-{
-	struct abi_host_info now;
-
-	if (p->info.mem_limit <= p->info.mem_total || p->host->info(&now))
-		return 0;
-	*left = now.mem_free;
-	return 1;
-}
-
-/* Bytes of memory that are resident. */
-static u64 resident_bytes(struct abi_proc *p, u64 *mapped)
-{
-	u64 left, committed;
-
-	abi_space_count(p, &committed, mapped);
-	return is_lazy(p, &left) ? p->info.mem_total - left : committed;
-}
-
-static void write_status(struct abi_proc *p, struct abi_text *t)
-{
-	u64 mapped, has = resident_bytes(p, &mapped);
-	s32 bit;
-
-	abi_text_str(t, "Name:\t");
-	abi_text_str(t, p->comm);
-	abi_text_str(t, "\nUmask:\t0");
-	for (bit = 6; bit >= 0; bit -= 3)
-		abi_text_chr(t, (char)('0' + (*abi_umask(p) >> bit & 7)));
-	abi_text_str(t, "\nState:\tR (running)\n");
-	add_line(t, "Tgid:\t", p->info.pid, "\n");
-	add_line(t, "Pid:\t", p->info.pid, "\nPPid:\t1\nTracerPid:\t0\n");
-	add_line(t, "VmPeak:\t", mapped / 1024, " kB\n");
-	add_line(t, "VmSize:\t", mapped / 1024, " kB\n");
-	add_line(t, "VmHWM:\t", p->space.committed_peak / 1024, " kB\n");
-	add_line(t, "VmRSS:\t", has / 1024, " kB\n");
-	add_line(t, "Threads:\t", p->threads.live, "\n");
-	abi_text_str(t, "Cpus_allowed_list:\t0");
-	if (p->info.cpus > 1)
-		add_line(t, "-", p->info.cpus - 1, "");
-	abi_text_chr(t, '\n');
-}
-
-static void stat_self(struct abi_proc *p, struct abi_text *t)
-{
-	u64 mapped, has = resident_bytes(p, &mapped);
-	s64 user = 0, sys = 0;
-	u32 i;
-
-	(void)p->host->rusage(&user, &sys);
-	abi_text_dec(t, p->info.pid);
-	abi_text_str(t, " (");
-	abi_text_str(t, p->comm);
-	abi_text_str(t, ") R 1");
-	add_line(t, " ", p->info.pid, "");
-	add_line(t, " ", p->info.pid, " 0 -1 0 0 0 0 0");
-	add_line(t, " ", (u64)user / 10000000, "");
-	add_line(t, " ", (u64)sys / 10000000, " 0 0 20 0");
-	add_line(t, " ", p->threads.live, " 0 1");
-	add_line(t, " ", mapped, "");
-	add_line(t, " ", has / 4096, "");
-	for (i = 25; i <= 52; i++)
-		abi_text_str(t, " 0");
-	abi_text_chr(t, '\n');
-}
-
-static void write_cpuinfo(struct abi_proc *p, struct abi_text *t)
-{
-	u32 i;
-
-	for (i = 0; i < p->info.cpus; i++) {
-		add_line(t, "processor\t: ", i, "\n");
-		abi_text_str(t, "vendor_id\t: unknown\n"
-				"model name\t: x86-64 processor\n");
-		add_line(t, "siblings\t: ", p->info.cpus, "\n");
-		add_line(t, "core id\t\t: ", i, "\n");
-		add_line(t, "cpu cores\t: ", p->info.cpus, "\n");
-		abi_text_str(t, "flags\t\t: fpu tsc cx8 cmov mmx fxsr sse "
-				"sse2 syscall lm\n\n");
-	}
-}
-
-static void write_meminfo(struct abi_proc *p, struct abi_text *t)
-{
-	u64 total = p->info.mem_total / 1024, committed, mapped, left;
-
-	abi_space_count(p, &committed, &mapped);
-	if (!is_lazy(p, &left))
-		left = p->info.mem_free > committed
-			       ? p->info.mem_free - committed
-			       : 0;
-	left /= 1024;
-	add_line(t, "MemTotal:       ", total, " kB\n");
-	add_line(t, "MemFree:        ", left, " kB\n");
-	add_line(t, "MemAvailable:   ", left, " kB\n");
-	abi_text_str(t, "Buffers:        0 kB\nCached:         0 kB\n"
-			"SwapTotal:      0 kB\nSwapFree:       0 kB\n");
-	add_line(t, "CommitLimit:    ", p->info.mem_limit / 1024, " kB\n");
-	add_line(t, "Committed_AS:   ", committed / 1024, " kB\n");
-	abi_text_str(t, "HugePages_Total: 0\nHugepagesize:   2048 kB\n");
-}
-
-static void stat_all(struct abi_proc *p, struct abi_text *t)
-{
-	u32 i;
-
-	abi_text_str(t, "cpu  0 0 0 0 0 0 0 0 0 0\n");
-	for (i = 0; i < p->info.cpus; i++)
-		add_line(t, "cpu", i, " 0 0 0 0 0 0 0 0 0 0\n");
-	abi_text_str(t, "intr 0\nctxt 0\n");
-	add_line(t, "btime ",
-		 (u64)(p->host->clock(ABI_CLOCK_REALTIME) -
-		       p->host->clock(ABI_CLOCK_MONOTONIC)) /
-			 1000000000,
-		 "\nprocesses 1\nprocs_running 1\nprocs_blocked 0\n");
-}
-
-static void write_uptime(struct abi_proc *p, struct abi_text *t)
-{
-	u64 cs = (u64)p->host->clock(ABI_CLOCK_MONOTONIC) / 10000000;
-
-	add_line(t, "", cs / 100, ".");
-	abi_text_chr(t, (char)('0' + cs / 10 % 10));
-	abi_text_chr(t, (char)('0' + cs % 10));
-	abi_text_str(t, " 0.00\n");
-}
-
-static void write_cpus(struct abi_proc *p, struct abi_text *t)
-{
-	abi_text_chr(t, '0');
-	if (p->info.cpus > 1)
-		add_line(t, "-", p->info.cpus - 1, "");
-	abi_text_chr(t, '\n');
-}
-
-static void write_text(struct abi_proc *p, u32 code, struct abi_text *t)
-{
-	static const char *const fixed[] = {
-		[TEXT_LOADAVG] = "0.00 0.00 0.00 1/1 1\n",
-		[TEXT_OVERCOMMIT] = "2\n", /* abi never overcommits */
-		[TEXT_OSTYPE] = "Linux\n",
-		[TEXT_OSRELEASE] = "6.1.0-skep\n",
-		[TEXT_NGROUPS] = "65536\n",
-		[TEXT_SOMAXCONN] = "4096\n",
-		[TEXT_ZERO] = "0\n",
-	};
-	u32 number = code >> NUMBER_SHIFT;
-
-	code &= (1u << NUMBER_SHIFT) - 1;
-	switch (code) {
-	case TEXT_STATUS:
-		return write_status(p, t);
-	case TEXT_STAT_SELF:
-		return stat_self(p, t);
-	case TEXT_COMM:
-		abi_text_str(t, p->comm);
-		return abi_text_chr(t, '\n');
-	case TEXT_CPUINFO:
-		return write_cpuinfo(p, t);
-	case TEXT_MEMINFO:
-		return write_meminfo(p, t);
-	case TEXT_STAT:
-		return stat_all(p, t);
-	case TEXT_UPTIME:
-		return write_uptime(p, t);
-	case TEXT_HOSTNAME:
-		abi_text_str(t, p->info.node);
-		return abi_text_chr(t, '\n');
-	case TEXT_MAX_MAP_COUNT:
-		return add_line(t, "", ABI_AREAS_MAX, "\n");
-	case TEXT_CPUS:
-		return write_cpus(p, t);
-	case TEXT_NUMBER:
-		return add_line(t, "", number, "\n");
-	default:
-		if (code < sizeof(fixed) / sizeof(fixed[0]) && fixed[code])
-			abi_text_str(t, fixed[code]);
-	}
-}
-
 /* Directories ------------------------------------------------------------ */
 
 /* The first number, or thread, from `i` on; `most` if there is none. */
@@ -559,9 +347,9 @@ static u32 dir_next(struct abi_proc *p, u32 code, u32 i, u32 most)
 {
 	abi_lock(p, &p->fds.lock);
 	for (; i < most; i++) {
-		if (code == TEXT_DIR_FD && abi_slots(p)[i].desc)
+		if (code == ABI_TEXT_DIR_FD && abi_slots(p)[i].desc)
 			break;
-		if (code == TEXT_DIR_TASK &&
+		if (code == ABI_TEXT_DIR_TASK &&
 		    __atomic_load_n(&p->threads.thread[i].state,
 				    __ATOMIC_ACQUIRE) == ABI_THREAD_LIVE)
 			break;
@@ -574,7 +362,7 @@ static s64 text_list(struct abi_call *c, struct abi_desc *d,
 		     struct abi_dirent *e)
 {
 	u32 code = d->code, i;
-	u32 most = code == TEXT_DIR_FD ? ABI_FD_MAX : ABI_THREADS_MAX;
+	u32 most = code == ABI_TEXT_DIR_FD ? ABI_FD_MAX : ABI_THREADS_MAX;
 	struct abi_proc *p = c->p;
 	struct abi_text t;
 
@@ -589,8 +377,9 @@ static s64 text_list(struct abi_call *c, struct abi_desc *d,
 	i = dir_next(p, code, i, most);
 	if (i == most)
 		return 0;
-	abi_text_dec(&t, code == TEXT_DIR_FD ? i : p->threads.thread[i].tid);
-	e->type = code == TEXT_DIR_FD ? ABI_DT_LNK : ABI_DT_DIR;
+	abi_text_dec(&t,
+		     code == ABI_TEXT_DIR_FD ? i : p->threads.thread[i].tid);
+	e->type = code == ABI_TEXT_DIR_FD ? ABI_DT_LNK : ABI_DT_DIR;
 	e->next = i + 3;
 	e->ino = e->next;
 	return 1;
@@ -647,14 +436,14 @@ static s64 read_at(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 
 	if (d->type == ABI_S_IFDIR)
 		return -LINUX_EISDIR;
-	if (d->code == TEXT_CMDLINE)
+	if (d->code == ABI_TEXT_CMDLINE)
 		return give_cmdline(c, s, offset);
 	abi_lock(c->p, &fds->bounce_lock);
-	if (d->code == TEXT_MAPS) {
+	if (d->code == ABI_TEXT_MAPS) {
 		n = give_maps(c, s, offset);
 	} else {
 		abi_text_init(&t, (char *)fds->bounce, ABI_RING_SIZE);
-		write_text(c->p, d->code, &t);
+		abi_proctext_write(c->p, d->code, &t);
 		n = copy_text(c, s, offset, t.buf, t.len);
 	}
 	abi_unlock(c->p, &fds->bounce_lock);
