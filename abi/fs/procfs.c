@@ -22,6 +22,7 @@
 #include "abi/proc/own.h"
 #include "abi/state/proc.h"
 #include "abi/thread/lock.h"
+#include "abi/thread/thread.h"
 #include "abi/uapi/linux.h"
 
 enum null_code { DEV_NULL, DEV_ZERO, DEV_FULL, DEV_RANDOM };
@@ -54,6 +55,8 @@ static const struct {
 	{"/proc/sys/kernel/osrelease", ABI_DESC_TEXT, ABI_TEXT_OSRELEASE, 0},
 	{"/proc/sys/kernel/hostname", ABI_DESC_TEXT, ABI_TEXT_HOSTNAME, 0},
 	{"/proc/sys/kernel/ngroups_max", ABI_DESC_TEXT, ABI_TEXT_NGROUPS, 0},
+	{"/proc/sys/kernel/pid_max", ABI_DESC_TEXT, ABI_TEXT_PID_MAX, 0},
+	{"/proc/sys/fs/pipe-max-size", ABI_DESC_TEXT, ABI_TEXT_PIPE_MAX, 0},
 	{"/proc/sys/net/core/somaxconn", ABI_DESC_TEXT, ABI_TEXT_SOMAXCONN, 0},
 	{"/sys/devices/system/cpu/online", ABI_DESC_TEXT, ABI_TEXT_CPUS, 0},
 	{"/sys/devices/system/cpu/possible", ABI_DESC_TEXT, ABI_TEXT_CPUS, 0},
@@ -178,6 +181,22 @@ int abi_synth_is_dir(struct abi_proc *p, const char *path)
 	return d && d->type == ABI_S_IFDIR;
 }
 
+/* Of task/N/x, where N is a thread: x and the number; others as they are. */
+static const char *thread_part(struct abi_proc *p, const char *self, u32 *tid)
+{
+	const char *task = self ? abi_path_below(self, "task") : 0, *s = task;
+	u64 n = 0;
+
+	if (!task || *task < '1' || *task > '9')
+		return self;
+	for (; *s >= '0' && *s <= '9' && n < 1ull << 30; s++)
+		n = n * 10 + (u64)(*s - '0');
+	if (*s != '/' || !abi_thread_find(p, (u32)n))
+		return self;
+	*tid = (u32)n;
+	return s + 1;
+}
+
 /* Whether `path` matches the table's name, in which # is a processor's
  * number. */
 static int name_matches(struct abi_proc *p, const char *name, const char *path,
@@ -194,16 +213,18 @@ static int name_matches(struct abi_proc *p, const char *name, const char *path,
 	return p && *cpu < p->info.cpus && abi_streq(name + 1, path);
 }
 
-static int find_name(struct abi_proc *p, const char *path, u32 *cpu)
+/* number: of a processor, or of a thread. */
+static int find_name(struct abi_proc *p, const char *path, u32 *number)
 {
-	const char *self = self_part(p, path);
+	const char *self;
 	u32 i;
 
-	*cpu = 0;
+	*number = 0;
+	self = thread_part(p, self_part(p, path), number);
 	for (i = 0; i < NAMES; i++) {
-		if (name_matches(p, names[i].path, path, cpu))
+		if (name_matches(p, names[i].path, path, number))
 			return (int)i;
-		if (self && i <= ABI_TEXT_DIR_TASK &&
+		if (self && i <= ABI_TEXT_DIR_TASK - (*number != 0) &&
 		    abi_streq(names[i].path + 11, self))
 			return (int)i;
 	}
@@ -224,10 +245,10 @@ static int is_ours(const char *path)
 
 int abi_synth_is_own(struct abi_proc *p, const char *path)
 {
-	u32 cpu;
+	u32 number;
 
 	return is_ours(path) || abi_synth_number(p, path) >= 0 ||
-	       find_name(p, path, &cpu) >= 0;
+	       find_name(p, path, &number) >= 0;
 }
 
 static u32 type_of(int i)
@@ -242,8 +263,8 @@ static u32 type_of(int i)
 
 s64 abi_synth_open(struct abi_proc *p, const char *path, struct abi_desc *d)
 {
-	u32 flags = abi_desc_flags(d), cpu;
-	int i = find_name(p, path, &cpu);
+	u32 flags = abi_desc_flags(d), number;
+	int i = find_name(p, path, &number);
 	s64 n;
 
 	if (i < 0) {
@@ -265,7 +286,11 @@ s64 abi_synth_open(struct abi_proc *p, const char *path, struct abi_desc *d)
 	if (d->type == ABI_S_IFREG && flags & ABI_O_ACCMODE)
 		return -LINUX_EACCES;
 	d->kind = names[i].kind;
-	d->code = names[i].code | cpu << ABI_TEXT_NUMBER;
+	d->code = names[i].code;
+	if (d->code <= ABI_TEXT_DIR_TASK)
+		d->value = number;
+	else
+		d->code |= number << ABI_TEXT_NUMBER;
 	return 1;
 }
 
@@ -273,8 +298,8 @@ s64 abi_synth_stat(struct abi_proc *p, const char *path, struct abi_stat *st)
 {
 	const char *real = abi_synth_real(p, path);
 	s64 fd = abi_synth_number(p, path), n;
-	u32 cpu;
-	int i = find_name(p, path, &cpu), is_tty;
+	u32 number;
+	int i = find_name(p, path, &number), is_tty;
 
 	if (fd >= 0)
 		return slot_desc(p, fd) ? 0 : -LINUX_ENOENT;
@@ -288,7 +313,7 @@ s64 abi_synth_stat(struct abi_proc *p, const char *path, struct abi_stat *st)
 		return -LINUX_ENOENT;
 	abi_memset(st, 0, sizeof(*st));
 	st->dev = 0xab1;
-	st->ino = 0x1000 + (u64)(i + 1);
+	st->ino = 0x1000 + (u64)(i + 1) + ((u64)number << 16);
 	st->nlink = 1;
 	st->uid = p->info.uid;
 	st->gid = p->info.gid;
@@ -430,12 +455,17 @@ static s64 give_cmdline(struct abi_call *c, struct abi_span *s, u64 offset)
 static s64 read_at(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 		   u64 offset)
 {
+	const struct abi_thread *thread = 0;
 	struct abi_fds *fds = &c->p->fds;
 	struct abi_text t;
 	s64 n;
 
 	if (d->type == ABI_S_IFDIR)
 		return -LINUX_EISDIR;
+	if (d->value)
+		thread = abi_thread_find(c->p, (u32)d->value);
+	if (d->value && !thread)
+		return -LINUX_ESRCH;
 	if (d->code == ABI_TEXT_CMDLINE)
 		return give_cmdline(c, s, offset);
 	abi_lock(c->p, &fds->bounce_lock);
@@ -443,7 +473,7 @@ static s64 read_at(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 		n = give_maps(c, s, offset);
 	} else {
 		abi_text_init(&t, (char *)fds->bounce, ABI_RING_SIZE);
-		abi_proctext_write(c->p, d->code, &t);
+		abi_proctext_write(c->p, d->code, thread, &t);
 		n = copy_text(c, s, offset, t.buf, t.len);
 	}
 	abi_unlock(c->p, &fds->bounce_lock);

@@ -6,6 +6,7 @@
 #include "abi/proc/call.h"
 #include "abi/proc/own.h"
 #include "abi/state/proc.h"
+#include "abi/thread/thread.h"
 
 static void add_line(struct abi_text *t, const char *name, u64 value,
 		     const char *unit)
@@ -36,19 +37,40 @@ static u64 resident_bytes(struct abi_proc *p, u64 *mapped)
 	return is_lazy(p, &left) ? p->info.mem_total - left : committed;
 }
 
-static void write_status(struct abi_proc *p, struct abi_text *t)
+/* thread: the one that the file is about, or 0: the process. */
+static const char *name_of(struct abi_proc *p, const struct abi_thread *thread)
+{
+	return thread && thread->comm[0] ? thread->comm : p->comm;
+}
+
+/* The process's is that of its first thread. */
+static char letter_of(struct abi_proc *p, const struct abi_thread *thread)
+{
+	return abi_thread_letter(thread ? thread : &p->threads.thread[0]);
+}
+
+static void write_state(struct abi_text *t, char letter)
+{
+	abi_text_str(t, letter == 'R'	? "\nState:\tR (running)\n"
+			: letter == 'S' ? "\nState:\tS (sleeping)\n"
+					: "\nState:\tZ (zombie)\n");
+}
+
+static void write_status(struct abi_proc *p, const struct abi_thread *thread,
+			 struct abi_text *t)
 {
 	u64 mapped, has = resident_bytes(p, &mapped);
 	s32 bit;
 
 	abi_text_str(t, "Name:\t");
-	abi_text_str(t, p->comm);
+	abi_text_str(t, name_of(p, thread));
 	abi_text_str(t, "\nUmask:\t0");
 	for (bit = 6; bit >= 0; bit -= 3)
 		abi_text_chr(t, (char)('0' + (*abi_umask(p) >> bit & 7)));
-	abi_text_str(t, "\nState:\tR (running)\n");
+	write_state(t, letter_of(p, thread));
 	add_line(t, "Tgid:\t", p->info.pid, "\n");
-	add_line(t, "Pid:\t", p->info.pid, "\nPPid:\t1\nTracerPid:\t0\n");
+	add_line(t, "Pid:\t", thread ? thread->tid : p->info.pid,
+		 "\nPPid:\t1\nTracerPid:\t0\n");
 	add_line(t, "VmPeak:\t", mapped / 1024, " kB\n");
 	add_line(t, "VmSize:\t", mapped / 1024, " kB\n");
 	add_line(t, "VmHWM:\t", p->space.committed_peak / 1024, " kB\n");
@@ -60,17 +82,20 @@ static void write_status(struct abi_proc *p, struct abi_text *t)
 	abi_text_chr(t, '\n');
 }
 
-static void stat_self(struct abi_proc *p, struct abi_text *t)
+static void stat_self(struct abi_proc *p, const struct abi_thread *thread,
+		      struct abi_text *t)
 {
 	u64 mapped, has = resident_bytes(p, &mapped);
 	s64 user = 0, sys = 0;
 	u32 i;
 
 	(void)p->host->rusage(&user, &sys);
-	abi_text_dec(t, p->info.pid);
+	abi_text_dec(t, thread ? thread->tid : p->info.pid);
 	abi_text_str(t, " (");
-	abi_text_str(t, p->comm);
-	abi_text_str(t, ") R 1");
+	abi_text_str(t, name_of(p, thread));
+	abi_text_str(t, ") ");
+	abi_text_chr(t, letter_of(p, thread));
+	abi_text_str(t, " 1");
 	add_line(t, " ", p->info.pid, "");
 	add_line(t, " ", p->info.pid, " 0 -1 0 0 0 0 0");
 	add_line(t, " ", (u64)user / 10000000, "");
@@ -152,7 +177,8 @@ static void write_cpus(struct abi_proc *p, struct abi_text *t)
 	abi_text_chr(t, '\n');
 }
 
-void abi_proctext_write(struct abi_proc *p, u32 code, struct abi_text *t)
+void abi_proctext_write(struct abi_proc *p, u32 code,
+			const struct abi_thread *thread, struct abi_text *t)
 {
 	static const char *const fixed[] = {
 		[ABI_TEXT_LOADAVG] = "0.00 0.00 0.00 1/1 1\n",
@@ -161,6 +187,7 @@ void abi_proctext_write(struct abi_proc *p, u32 code, struct abi_text *t)
 		[ABI_TEXT_OSRELEASE] = "6.1.0-skep\n",
 		[ABI_TEXT_NGROUPS] = "65536\n",
 		[ABI_TEXT_SOMAXCONN] = "4096\n",
+		[ABI_TEXT_PID_MAX] = "1073741824\n", /* see thread.c */
 		[ABI_TEXT_ZERO] = "0\n",
 	};
 	u32 number = code >> ABI_TEXT_NUMBER;
@@ -168,11 +195,11 @@ void abi_proctext_write(struct abi_proc *p, u32 code, struct abi_text *t)
 	code &= (1u << ABI_TEXT_NUMBER) - 1;
 	switch (code) {
 	case ABI_TEXT_STATUS:
-		return write_status(p, t);
+		return write_status(p, thread, t);
 	case ABI_TEXT_STAT_SELF:
-		return stat_self(p, t);
+		return stat_self(p, thread, t);
 	case ABI_TEXT_COMM:
-		abi_text_str(t, p->comm);
+		abi_text_str(t, name_of(p, thread));
 		return abi_text_chr(t, '\n');
 	case ABI_TEXT_CPUINFO:
 		return write_cpuinfo(p, t);
@@ -185,6 +212,12 @@ void abi_proctext_write(struct abi_proc *p, u32 code, struct abi_text *t)
 	case ABI_TEXT_HOSTNAME:
 		abi_text_str(t, p->info.node);
 		return abi_text_chr(t, '\n');
+	case ABI_TEXT_PIPE_MAX: /* the kernel's, where pipes are */
+		return add_line(t, "",
+				p->host->pipe && !p->info.spawns
+					? 1048576
+					: ABI_RING_SIZE,
+				"\n");
 	case ABI_TEXT_MAX_MAP_COUNT:
 		return add_line(t, "", ABI_AREAS_MAX, "\n");
 	case ABI_TEXT_CPUS:

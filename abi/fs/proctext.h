@@ -7,6 +7,7 @@
 
 struct abi_proc;
 struct abi_text;
+struct abi_thread;
 
 enum abi_text_code {
 	ABI_TEXT_MAPS,
@@ -27,6 +28,8 @@ enum abi_text_code {
 	ABI_TEXT_HOSTNAME,
 	ABI_TEXT_NGROUPS,
 	ABI_TEXT_SOMAXCONN,
+	ABI_TEXT_PID_MAX,
+	ABI_TEXT_PIPE_MAX,
 	ABI_TEXT_MAX_MAP_COUNT,
 	ABI_TEXT_CPUS,
 	ABI_TEXT_OF_NUMBER, /* a directory of numbers */
@@ -35,7 +38,9 @@ enum abi_text_code {
 
 #define ABI_TEXT_NUMBER 16 /* above abi_text_code in a description's code */
 
-/* code: as in a description. */
-void abi_proctext_write(struct abi_proc *p, u32 code, struct abi_text *t);
+/* code: as in a description. thread: the one that the file is about, or 0:
+ * the process. */
+void abi_proctext_write(struct abi_proc *p, u32 code,
+			const struct abi_thread *thread, struct abi_text *t);
 
 #endif

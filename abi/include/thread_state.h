@@ -49,9 +49,10 @@ struct abi_pi_wait {
 struct abi_thread {
 	u32 state; /* enum abi_thread_state, guarded by threads.lock; atomic */
 	u32 index;
-	u32 tid;  /* written under threads.lock */
-	u32 uses; /* how often this index was used */
-	u32 park; /* enum abi_park_word, atomic */
+	u32 tid;    /* written under threads.lock */
+	u32 uses;   /* how often this index was used */
+	u32 park;   /* enum abi_park_word, atomic */
+	u32 asleep; /* waits in the host, not in a park; atomic */
 
 	/* Written by the thread itself, or before it starts: */
 	struct abi_regs regs; /* with which it starts */

@@ -45,7 +45,9 @@ s64 abi_wait_sleep(struct abi_call *c, struct abi_poll *list, u32 count,
 		return abi_thread_park(c->p, c->t, deadline_ns, 1);
 	if (abi_pending(c->p, c->t->index))
 		return -LINUX_EINTR;
+	abi_thread_asleep(c->t, 1);
 	result = host->io_wait(list, count, deadline_ns, c->t->index);
+	abi_thread_asleep(c->t, 0);
 	if (result > 0)
 		return 0;
 	if (result == -LINUX_EINTR)

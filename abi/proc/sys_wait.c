@@ -5,6 +5,7 @@
 #include "abi/include/user.h"
 #include "abi/signal/signal.h"
 #include "abi/state/proc.h"
+#include "abi/thread/thread.h"
 #include "base/errno.h"
 #include "call.h"
 #include "own.h"
@@ -32,7 +33,9 @@ static s64 wait_child(struct abi_call *c, struct abi_family_op *op)
 		if (abi_pending(c->p, c->t->index))
 			return -ABI_ERESTARTSYS;
 		op->options = options;
+		abi_thread_asleep(c->t, 1);
 		rc = c->p->host->family(op, c->t->index);
+		abi_thread_asleep(c->t, 0);
 		if (rc != -LINUX_EINTR)
 			return rc;
 	}

@@ -259,6 +259,8 @@ s64 abi_sys_kill(struct abi_call *c)
 			return rc;
 		return kill_family(c, pid, (s32)c->a[1]);
 	}
+	if (pid > 0 && pid != own && abi_thread_find(c->p, (u32)pid))
+		pid = own; /* a thread's number is its process's too */
 	if (pid != own && c->p->host->family)
 		return kill_family(c, pid, (s32)c->a[1]);
 	/* alone in its process group; -1 excludes the sender */
@@ -295,49 +297,56 @@ s64 abi_sys_tgkill(struct abi_call *c)
 	return send_user(c, (u32)c->a[1], c->a[2], ABI_SI_TKILL);
 }
 
-static s64 send_queue(struct abi_call *c, u32 tid, u64 signo, u64 gaddr)
+/*
+ * As on Linux, only a thread that signals its own number may say that the
+ * kernel sent the signal, or tgkill. 0, or an error.
+ */
+static s64 queue_get(struct abi_call *c, u64 number, u64 signo, u64 gaddr,
+		     struct abi_siginfo *info)
 {
-	struct abi_siginfo info;
-
-	if (ABI_GET(c->p, &info, gaddr))
+	if (ABI_GET(c->p, info, gaddr))
 		return -LINUX_EFAULT;
 	if (signo_bad(signo))
 		return -LINUX_EINVAL;
-	info.signo = (s32)signo;
-	return send_or_probe(c, tid, &info);
+	if ((info->code >= 0 || info->code == ABI_SI_TKILL) &&
+	    (u32)number != c->t->tid)
+		return -LINUX_EPERM;
+	info->signo = (s32)signo;
+	return 0;
 }
 
-/* To another process: as on Linux, si_code must not be one of the kernel's. */
-static s64 queue_family(struct abi_call *c)
+static s64 queue_family(struct abi_call *c, struct abi_siginfo *info)
 {
-	struct abi_siginfo info;
 	struct abi_family_op op = {
-		.verb = ABI_FAMILY_QUEUE, .pid = (s32)c->a[0], .info = &info};
+		.verb = ABI_FAMILY_QUEUE, .pid = (s32)c->a[0], .info = info};
 
 	if (!c->p->host->family)
 		return -LINUX_ESRCH;
-	if (ABI_GET(c->p, &info, c->a[2]))
-		return -LINUX_EFAULT;
-	if (signo_bad(c->a[1]))
-		return -LINUX_EINVAL;
-	if (info.code >= 0 || info.code == ABI_SI_TKILL)
-		return -LINUX_EPERM;
-	info.signo = (s32)c->a[1];
 	return c->p->host->family(&op, c->t->index);
 }
 
 s64 abi_sys_rt_sigqueueinfo(struct abi_call *c)
 {
-	if ((u32)c->a[0] != c->p->info.pid)
-		return queue_family(c);
-	return send_queue(c, 0, c->a[1], c->a[2]);
+	struct abi_siginfo info;
+	u32 pid = (u32)c->a[0];
+	s64 rc = queue_get(c, pid, c->a[1], c->a[2], &info);
+
+	if (rc)
+		return rc;
+	if (pid != c->p->info.pid && !abi_thread_find(c->p, pid))
+		return queue_family(c, &info);
+	return send_or_probe(c, 0, &info);
 }
 
 s64 abi_sys_rt_tgsigqueueinfo(struct abi_call *c)
 {
+	struct abi_siginfo info;
+	s64 rc;
+
 	if ((s32)c->a[0] <= 0 || (s32)c->a[1] <= 0)
 		return -LINUX_EINVAL;
 	if ((u32)c->a[0] != c->p->info.pid)
 		return -LINUX_ESRCH;
-	return send_queue(c, (u32)c->a[1], c->a[2], c->a[3]);
+	rc = queue_get(c, c->a[1], c->a[2], c->a[3], &info);
+	return rc ? rc : send_or_probe(c, (u32)c->a[1], &info);
 }

@@ -522,11 +522,13 @@ static s64 wait_call(struct abi_call *c, u32 bitset, int hosts)
 
 	if (rc)
 		return rc;
+	abi_thread_asleep(c->t, (u32)hosts);
 	if (hosts)
 		rc = host_call(c, deadline);
 	else
 		rc = abi_futex_wait(c->p, c->t, c->a[0], (u32)c->a[2], bitset,
 				    deadline);
+	abi_thread_asleep(c->t, 0);
 	if (rc == -LINUX_EINTR)
 		rc = c->a[3] ? -ABI_ERESTARTBLOCK : -ABI_ERESTARTSYS;
 	return rc;

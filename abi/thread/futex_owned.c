@@ -149,8 +149,11 @@ static s64 word_await(struct taker *k, u64 deadline)
 				  .addr = k->gaddr,
 				  .deadline =
 					  look < deadline ? look : deadline};
-	s64 rc = k->p->host->futex(&op, k->t->index);
+	s64 rc;
 
+	abi_thread_asleep(k->t, 1);
+	rc = k->p->host->futex(&op, k->t->index);
+	abi_thread_asleep(k->t, 0);
 	k->waited = 1;
 	if (rc == -LINUX_EINTR)
 		return -ABI_ERESTARTNOINTR;

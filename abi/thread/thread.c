@@ -190,6 +190,22 @@ void abi_thread_unpark(struct abi_proc *p, struct abi_thread *t)
 		p->host->wake(&t->park, 1);
 }
 
+void abi_thread_asleep(struct abi_thread *t, u32 asleep)
+{
+	__atomic_store_n(&t->asleep, asleep, __ATOMIC_RELAXED);
+}
+
+char abi_thread_letter(const struct abi_thread *t)
+{
+	if (__atomic_load_n(&t->state, __ATOMIC_ACQUIRE) == ABI_THREAD_EXITED)
+		return 'Z';
+	return __atomic_load_n(&t->asleep, __ATOMIC_RELAXED) ||
+			       __atomic_load_n(&t->park, __ATOMIC_SEQ_CST) ==
+				       ABI_PARK_ASLEEP
+		       ? 'S'
+		       : 'R';
+}
+
 u64 abi_thread_deadline(struct abi_call *c, u64 ns)
 {
 	u64 now;

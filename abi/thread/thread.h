@@ -33,6 +33,11 @@ s64 abi_thread_park(struct abi_proc *p, struct abi_thread *t, u64 deadline,
 		    int interruptible);
 void abi_thread_unpark(struct abi_proc *p, struct abi_thread *t);
 
+/* Around a wait in the host that is not a park: 1 before, 0 after it. */
+void abi_thread_asleep(struct abi_thread *t, u32 asleep);
+/* R, S or Z, as in /proc/PID/stat. */
+char abi_thread_letter(const struct abi_thread *t);
+
 /*
  * The deadline of a call that waits for `ns`. If the call is restarted after an
  * interruption without a handler, it is the first one's deadline.
