@@ -238,6 +238,24 @@ static int takes_ranks(const struct grid_module *m,
 	       p->type == SKEP_INT && p->mode == SKEP_IN && !p->dims;
 }
 
+/* Whether it can be a class, or a method of one. */
+static int class_ok(const struct grid_module *m, const struct skep_function *f)
+{
+	const u32 class = SKEP_FUNCTION_CLASS, state = SKEP_FUNCTION_STATE;
+	u32 of;
+
+	if (f->flags & (class | state))
+		return f->flags & class && !(f->flags & ~(class | state)) &&
+		       !f->params && !f->of;
+	if (!f->of)
+		return 1;
+	if (f->of > m->head.functions ||
+	    f->flags & (SKEP_FUNCTION_INIT | SKEP_FUNCTION_CALLBACK))
+		return 0;
+	of = m->function[f->of - 1].flags;
+	return of & class && !(of & state && f->flags & SKEP_FUNCTION_RANKS);
+}
+
 static const char *function_wrong(const struct grid_module *m,
 				  const struct skep_function *f)
 {
@@ -248,9 +266,11 @@ static const char *function_wrong(const struct grid_module *m,
 	    f->first > m->head.params || f->params > m->head.params - f->first)
 		return "a function lies outside the tables";
 	if (f->flags & ~(SKEP_FUNCTION_INIT | SKEP_FUNCTION_RANKS |
-			 SKEP_FUNCTION_CALLBACK) ||
-	    f->pad)
+			 SKEP_FUNCTION_CALLBACK | SKEP_FUNCTION_CLASS |
+			 SKEP_FUNCTION_STATE))
 		return "a function has flags that are not known";
+	if (!class_ok(m, f))
+		return "a class or a method is not what it can be";
 	if (f->flags & SKEP_FUNCTION_CALLBACK &&
 	    f->flags != SKEP_FUNCTION_CALLBACK)
 		return "a function of the master has other flags too";
@@ -303,10 +323,48 @@ int grid_module_open(struct grid_module *m, const void *bytes, u64 len,
 
 int grid_module_find(const struct grid_module *m, const char *name)
 {
+	const struct skep_function *f;
 	u32 i;
 
 	for (i = 0; i < m->head.functions; i++) {
-		if (!(m->function[i].flags & SKEP_FUNCTION_CALLBACK) &&
+		f = &m->function[i];
+		if (!(f->flags &
+		      (SKEP_FUNCTION_CALLBACK | SKEP_FUNCTION_CLASS)) &&
+		    !grid_module_state(m, f) && !strcmp(f->name, name))
+			return (int)i;
+	}
+	return -ENOENT;
+}
+
+const struct skep_function *grid_module_state(const struct grid_module *m,
+					      const struct skep_function *f)
+{
+	const struct skep_function *of;
+
+	if (!f->of)
+		return NULL;
+	of = &m->function[f->of - 1];
+	return of->flags & SKEP_FUNCTION_STATE ? of : NULL;
+}
+
+int grid_module_class(const struct grid_module *m, const char *name)
+{
+	u32 i;
+
+	for (i = 0; i < m->head.functions; i++) {
+		if (m->function[i].flags & SKEP_FUNCTION_CLASS &&
+		    !strcmp(m->function[i].name, name))
+			return (int)i;
+	}
+	return -ENOENT;
+}
+
+int grid_module_method(const struct grid_module *m, u32 class, const char *name)
+{
+	u32 i;
+
+	for (i = 0; i < m->head.functions; i++) {
+		if (m->function[i].of == class + 1 &&
 		    !strcmp(m->function[i].name, name))
 			return (int)i;
 	}

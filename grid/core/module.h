@@ -23,8 +23,17 @@ struct grid_module {
 int grid_module_open(struct grid_module *m, const void *bytes, u64 len,
 		     const char **why);
 
-/* Index of the function with this name, or -ENOENT. */
+/* Index of the function with this name, or -ENOENT. It is no method of a class
+ * with state. */
 int grid_module_find(const struct grid_module *m, const char *name);
+/* The class with state that has this method, or NULL. */
+const struct skep_function *grid_module_state(const struct grid_module *m,
+					      const struct skep_function *f);
+/* Index of the class with this name, and of the method of a class, or -ENOENT.
+ */
+int grid_module_class(const struct grid_module *m, const char *name);
+int grid_module_method(const struct grid_module *m, u32 class,
+		       const char *name);
 /* Index of the module's Initialize, or -ENOENT. */
 int grid_module_initialize(const struct grid_module *m);
 

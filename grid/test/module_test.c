@@ -58,7 +58,7 @@ static void test_refusals(void)
 	m.function[0].params = ~0u;
 	tap_ok(is_refused("outside"), "too many parameters are refused");
 	make_simple();
-	m.function[0].flags = 8;
+	m.function[0].flags = SKEP_FUNCTION_STATE << 1;
 	tap_ok(is_refused("flags"), "unknown flags are refused");
 	make_simple();
 	m.function[0].flags = SKEP_FUNCTION_RANKS;
@@ -100,6 +100,59 @@ static void make_callback(void)
 	manifest_param(&m, "n", SKEP_INT, SKEP_IN)->refers = 1;
 	manifest_param(&m, "x", SKEP_DOUBLE, SKEP_IN)->dims = 1;
 	m.param[3].dim[0].size = manifest_scalar(&m, 0);
+}
+
+/* add(IN int n), which two classes and the module have; the second class has
+ * no state. */
+static void make_classes(void)
+{
+	manifest_init(&m, "class");
+	manifest_function(&m, "add", 0);
+	m.function[0].of = 5;
+	manifest_function(&m, "add", 0);
+	m.function[1].of = 4;
+	manifest_function(&m, "get", SKEP_FUNCTION_RANKS);
+	manifest_param(&m, "ranks", SKEP_INT, SKEP_IN);
+	m.function[2].of = 5;
+	manifest_function(&m, "sum", SKEP_FUNCTION_CLASS | SKEP_FUNCTION_STATE);
+	manifest_function(&m, "sum", SKEP_FUNCTION_CLASS);
+}
+
+#define NO_CLASS_IF(change)                                                    \
+	do {                                                                   \
+		make_classes();                                                \
+		change;                                                        \
+		tap_ok(is_refused("class"), "refused: " #change);              \
+	} while (0)
+
+static void test_classes(void)
+{
+	make_classes();
+	tap_ok(!reopen_module() && grid_module_class(&module, "sum") == 3 &&
+		       grid_module_class(&module, "add") == -ENOENT,
+	       "a class is found by its name, a function is none");
+	tap_ok(grid_module_method(&module, 3, "add") == 1 &&
+		       grid_module_method(&module, 4, "add") == 0 &&
+		       grid_module_method(&module, 3, "get") == -ENOENT,
+	       "each class finds its own methods");
+	tap_ok(grid_module_find(&module, "add") == 0 &&
+		       grid_module_find(&module, "sum") == -ENOENT &&
+		       !grid_module_state(&module, &module.function[0]) &&
+		       grid_module_state(&module, &module.function[1]) ==
+			       &module.function[3],
+	       "a method is a function unless its class has state");
+	m.function[0].of = 4;
+	tap_ok(!reopen_module() && grid_module_find(&module, "add") == -ENOENT,
+	       "no function has the name of such methods");
+	NO_CLASS_IF(m.function[1].of = 3);
+	NO_CLASS_IF(m.function[1].of = 6);
+	NO_CLASS_IF(m.function[1].flags = SKEP_FUNCTION_INIT);
+	NO_CLASS_IF(m.function[1].flags = SKEP_FUNCTION_CALLBACK);
+	NO_CLASS_IF(m.function[2].of = 4);
+	NO_CLASS_IF(m.function[3].flags = SKEP_FUNCTION_STATE);
+	NO_CLASS_IF(m.function[3].of = 5);
+	NO_CLASS_IF(m.function[3].flags |= SKEP_FUNCTION_INIT);
+	NO_CLASS_IF((m.function[3].first = 0, m.function[3].params = 1));
 }
 
 #define REFUSED_IF(change, words)                                              \
@@ -683,6 +736,7 @@ int main(int argc, char **argv)
 	test_refusals();
 	test_names();
 	test_callbacks();
+	test_classes();
 	test_bounds();
 	test_size_code();
 	test_items();

@@ -204,7 +204,8 @@ static int run_call(struct grid_call *c, const struct skep_worker *w, u64 call,
 int call_known(const struct grid_module *m, u32 function, int initialize)
 {
 	return function < m->head.functions &&
-	       !(m->function[function].flags & SKEP_FUNCTION_CALLBACK) &&
+	       !(m->function[function].flags &
+		 (SKEP_FUNCTION_CALLBACK | SKEP_FUNCTION_CLASS)) &&
 	       !(m->function[function].flags & SKEP_FUNCTION_INIT) ==
 		       !initialize;
 }

@@ -49,12 +49,24 @@ SKEP_ASSERT_SIZE(struct skep_module, 88);
  * module gets. It cannot be called by its name, and others may have that, too.
  */
 #define SKEP_FUNCTION_CALLBACK 4
+/*
+ * Flag: no function but a class, of which programs make objects. It has no
+ * parameters, and functions may have its name. The functions that name it in
+ * `of` are its methods.
+ */
+#define SKEP_FUNCTION_CLASS 8
+/*
+ * Flag of a class: its objects have state. Its methods are called only as those
+ * of an object, and functions and methods of other classes may have their
+ * names. Other methods are functions as well.
+ */
+#define SKEP_FUNCTION_STATE 16
 
 struct skep_function {
 	char name[SKEP_NAME_MAX];
 	u32 first, params; /* in the parameter table */
 	u32 flags;
-	u32 pad;
+	u32 of; /* 0, or 1 + the class that it is a method of */
 };
 SKEP_ASSERT_SIZE(struct skep_function, 80);
 

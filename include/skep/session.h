@@ -79,6 +79,13 @@ enum skep_frame_type {
 	   struct skep_callback, then the arguments that go this way. */
 	SKEP_CALLBACK,
 	SKEP_RETURN,
+
+	/*
+	 * From a master: struct skep_object: makes an object, whose number is
+	 * that of the frame. DONE answers. With SKEP_LAST and without a
+	 * payload: the object ends after its methods; nothing answers.
+	 */
+	SKEP_OBJECT,
 };
 
 #define SKEP_LAST 1 /* flag: final frame of its DATA */
@@ -95,6 +102,9 @@ enum skep_frame_type {
 /* Flag. On a CALL that a function of the master makes while a call waits for
  * it: that call's id follows, as 8 bytes, at the end of the payload. */
 #define SKEP_INNER 8
+/* Flag. On a CALL of a method: the number of its object follows, as 8 bytes, at
+ * the end of the payload, behind that of SKEP_INNER. */
+#define SKEP_METHOD 16
 
 struct skep_frame {
 	u32 length; /* payload bytes that follow */
@@ -225,6 +235,12 @@ struct skep_module_init {
 	u64 length;
 };
 SKEP_ASSERT_SIZE(struct skep_module_init, 16);
+
+struct skep_object {
+	u32 module; /* handle */
+	u32 class;  /* index in the manifest */
+};
+SKEP_ASSERT_SIZE(struct skep_object, 8);
 
 struct skep_bound {
 	u32 module;   /* handle for later calls */

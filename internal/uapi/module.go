@@ -23,6 +23,8 @@ const (
 	RanksMax       = 1024
 	// FunctionCallback is a flag: a function of the master.
 	FunctionCallback = 4
+	FunctionClass    = 8          // flag: a class, whose methods name it
+	FunctionState    = 16         // flag of a class: its methods are called only as those of an object
 	CodeDefault      = ^uint32(0) // a dimension's offset if it is omitted
 	TypeUnsigned     = 0x80
 	ManifestMax      = 0x80000 // largest size of a manifest in bytes; it is sent in one frame
@@ -104,8 +106,8 @@ type module struct {
 }
 
 type function struct {
-	Name                      [NameMax]byte
-	First, Params, Flags, Pad uint32
+	Name                     [NameMax]byte
+	First, Params, Flags, Of uint32
 }
 
 type param struct {
@@ -143,7 +145,12 @@ type Function struct {
 	Ranks bool // an MPI job runs it, with as many ranks as its first parameter says
 	// Callback: it is the master's, and cannot be called by its name.
 	Callback bool
-	Params   []Param
+	// Class: it is no function but a class, which cannot be called. State: its methods belong
+	// to objects.
+	Class, State bool
+	// Of is 0, or 1 + the class that has this method.
+	Of     uint32
+	Params []Param
 }
 
 // A Param of a function.
@@ -166,7 +173,8 @@ func (f *Function) HasCallbacks() bool {
 // Lookup returns the index of a function that can be called, or -1.
 func (m *Manifest) Lookup(name string) int {
 	for i := range m.Functions {
-		if m.Functions[i].Name == name && !m.Functions[i].Callback {
+		f := &m.Functions[i]
+		if f.Name == name && !f.Callback && !f.Class && m.StateOf(i) == nil {
 			return i
 		}
 	}
@@ -195,7 +203,7 @@ func (m *Manifest) Encode() ([]byte, error) {
 	copy(h.Name[:], m.Name)
 	var functions, params []byte
 	for _, f := range m.Functions {
-		v := function{First: h.Params, Params: uint32(len(f.Params))}
+		v := function{First: h.Params, Params: uint32(len(f.Params)), Of: f.Of}
 		if f.Init {
 			v.Flags = FunctionInit
 		}
@@ -204,6 +212,12 @@ func (m *Manifest) Encode() ([]byte, error) {
 		}
 		if f.Callback {
 			v.Flags |= FunctionCallback
+		}
+		if f.Class {
+			v.Flags |= FunctionClass
+		}
+		if f.State {
+			v.Flags |= FunctionState
 		}
 		copy(v.Name[:], f.Name)
 		functions = Append(functions, v)

@@ -45,7 +45,7 @@ func ParseManifest(b []byte) (*Manifest, error) {
 }
 
 func (m *Manifest) parseFunctions(functions, params []byte, all uint32) error {
-	names, inits, first := map[string]bool{}, 0, uint32(0)
+	inits, first := 0, uint32(0)
 	for len(functions) > 0 {
 		var v function
 		v, functions, _ = DecodePrefix[function](functions)
@@ -53,16 +53,14 @@ func (m *Manifest) parseFunctions(functions, params []byte, all uint32) error {
 		switch {
 		case err != nil:
 			return err
-		case names[name] && v.Flags&FunctionCallback == 0:
-			return fmt.Errorf("function %q appears twice in the manifest", name)
 		case v.First != first || v.Params > ParamsMax || v.Params > all-first:
 			return fmt.Errorf("function %q has parameters that are not its own part of the table", name)
-		case v.Flags&^(FunctionInit|FunctionRanks|FunctionCallback) != 0 || v.Pad != 0:
+		case v.Flags&^(FunctionInit|FunctionRanks|FunctionCallback|FunctionClass|FunctionState) != 0:
 			return fmt.Errorf("function %q has flags that are not known", name)
 		}
-		names[name] = names[name] || v.Flags&FunctionCallback == 0
 		first += v.Params
-		f := Function{Name: name, Init: v.Flags&FunctionInit != 0, Ranks: v.Flags&FunctionRanks != 0, Callback: v.Flags&FunctionCallback != 0}
+		f := Function{Name: name, Init: v.Flags&FunctionInit != 0, Ranks: v.Flags&FunctionRanks != 0, Callback: v.Flags&FunctionCallback != 0,
+			Class: v.Flags&FunctionClass != 0, State: v.Flags&FunctionState != 0, Of: v.Of}
 		if f.Init {
 			inits++
 		}
@@ -83,6 +81,9 @@ func (m *Manifest) parseFunctions(functions, params []byte, all uint32) error {
 	}
 	if inits > 1 {
 		return errors.New("the module has more than one Initialize")
+	}
+	if err := m.checkClasses(); err != nil {
+		return err
 	}
 	return m.checkCallbacks()
 }

@@ -47,11 +47,12 @@ const (
 	TypeCallKept
 	TypeCallback
 	TypeReturn
+	TypeObject
 	typeEnd
 )
 
 var typeNames = [...]string{"", "HELLO", "ACK", "PING", "DATA", "ERROR", "BYE",
-	"INIT", "CALL", "READY", "RESULT", "BIND", "MODULE_INIT", "CANCEL", "BOUND", "DONE", "KEEP", "KEPT", "READ", "DROP", "CALL_KEPT", "CALLBACK", "RETURN"}
+	"INIT", "CALL", "READY", "RESULT", "BIND", "MODULE_INIT", "CANCEL", "BOUND", "DONE", "KEEP", "KEPT", "READ", "DROP", "CALL_KEPT", "CALLBACK", "RETURN", "OBJECT"}
 
 func (t FrameType) String() string {
 	if t.Known() {
@@ -75,6 +76,9 @@ const FlagCalled = 4
 
 // FlagInner marks a CALL that a function of the master makes (SKEP_INNER).
 const FlagInner = 8
+
+// FlagMethod marks a CALL of an object's method (SKEP_METHOD).
+const FlagMethod = 16
 
 // Frame is struct skep_frame, the header of every frame.
 type Frame struct {
@@ -128,6 +132,11 @@ type Call struct {
 	Function, Module uint32
 	Length           uint64
 	Result           uint64
+}
+
+// Object is struct skep_object.
+type Object struct {
+	Module, Class uint32
 }
 
 // Proof is struct skep_proof.
@@ -223,7 +232,7 @@ type BoundHeader struct {
 // Fixed is a structure of the contracts, little endian without padding.
 type Fixed interface {
 	Frame | Hello | ErrorHeader | InitHeader | Call | Proof | Ready | Result |
-		ModuleInit | Datum | Callback | BoundHeader | Limits | module | function | param |
+		ModuleInit | Datum | Callback | Object | BoundHeader | Limits | module | function | param |
 		SnapshotAsk | SnapshotAnswer
 }
 
@@ -288,12 +297,12 @@ func ParseFrame(b []byte) (Frame, error) {
 // flagsOf returns the flags that frames of a type may have.
 func flagsOf(t FrameType) uint16 {
 	switch t {
-	case TypeData:
+	case TypeData, TypeObject:
 		return FlagLast
 	case TypeHello:
 		return FlagAgain
 	case TypeCall, TypeCallKept:
-		return FlagAgain | FlagCalled | FlagInner
+		return FlagAgain | FlagCalled | FlagInner | FlagMethod
 	}
 	return 0
 }

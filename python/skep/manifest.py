@@ -12,6 +12,8 @@ PARAM = struct.Struct("<64sBBBxI64x")
 
 INIT = 1
 CALLBACK = 4
+CLASS = 8
+STATE = 16
 IN, OUT, WORK = 1, 2, 4
 MODES = {1: "IN", 2: "OUT", 3: "INOUT", 4: "WORK"}
 UNSIGNED = 0x80
@@ -100,13 +102,20 @@ def read_manifest(handle):
         every.append(Param(text_of(word), code, mode, dims, refers))
     entries = []
     for i in range(functions):
-        word, first, count, flags, _ = FUNCTION.unpack_from(
+        word, first, count, flags, of = FUNCTION.unpack_from(
             data, MODULE.size + i * FUNCTION.size
         )
         own = every[first : first + count]
         entries.append(FunctionEntry(text_of(word), i, flags, own))
+        entries[i].of = of
     for p in every:
         if p.code == MASTER_FUNCTION:
             p.called = entries[p.refers]
-    table = {e.name: e for e in entries if not e.flags & CALLBACK}
+    # Only programs in C have objects, whose methods these are.
+    methods = [e for e in entries if e.of and entries[e.of - 1].flags & STATE]
+    table = {
+        e.name: e
+        for e in entries
+        if not e.flags & (CALLBACK | CLASS) and e not in methods
+    }
     return text_of(name), table
