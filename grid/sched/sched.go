@@ -34,6 +34,7 @@ type (
 type Worker struct {
 	Module Digest
 	Init   Digest
+	Object uint64 // the object of a session that alone it runs methods of, or 0
 }
 
 // Idle identifies worker processes that wait on a node. They may hold data of their
@@ -152,6 +153,8 @@ type CallQueued struct {
 	Callbacks bool
 	// A function of the master makes it, for which another call waits: it may take lent places.
 	Inner bool
+	// Why it must not begin anew, after the reason for which it fails then; "": it may.
+	Once string
 }
 
 // Lend: the call of a lease waits for others that its master's function makes, or no longer does.

@@ -125,6 +125,13 @@ var scripts = []script{
 		step{2, CallOnce{1}, nil},
 		step{3, CallFailed{Node: "a", Call: 1, Fence: 1, Kind: Unsafe, Why: "another program"}, []string{"fail 1: another program" + once}},
 	)},
+	{"a call that must not begin anew fails with its only lease", Config{}, stepsFirst(
+		step{1, askSlots("a", 1), nil},
+		step{1, CallQueued{Call: 1, Session: 1, Worker: modA, Once: ", alas"}, []string{"grant 1 to a #1"}},
+		step{1, nodeUp("b", 1), nil}, step{1, askSlots("b", 1), nil},
+		step{2, NodeDrain{Node: "a", On: true, Move: true, Why: "drained"}, nil},
+		step{3, NodeDown{"a"}, []string{"fail 1: the connection to its node broke, alas"}},
+	)},
 	{"a drained node keeps a call that has called its master", Config{}, twoBackNodes(
 		step{2, CallOnce{1}, nil},
 		step{3, NodeDrain{Node: "a", On: true, Move: true, Why: "drained"}, nil},

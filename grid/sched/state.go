@@ -106,7 +106,7 @@ type call struct {
 	only    NodeID // the node that it is bound to, or ""
 	long    bool   // as in CallQueued
 	backs   bool   // as in CallQueued.Callbacks
-	once    bool   // as in CallOnce
+	once    string // as in CallQueued, or OnceWhy after CallOnce
 	inner   bool   // as in CallQueued.Inner
 	data    []Digest
 	leases  []*lease
@@ -215,7 +215,7 @@ func (s *Scheduler) Handle(now time.Time, ev Event) []Action {
 		s.dropCall(s.calls[e.Call])
 	case CallOnce:
 		if c := s.calls[e.Call]; c != nil {
-			c.once = true
+			c.once = OnceWhy
 		}
 	case Lend:
 		s.setLend(e)
@@ -363,7 +363,7 @@ func (s *Scheduler) drainNode(n *node, e NodeDrain) {
 // whether another of them can take it.
 func (s *Scheduler) mayMove(l *lease) bool {
 	c := l.call
-	if c.once {
+	if c.once != "" {
 		return false
 	}
 	if c.only != "" || c.session.on.IsAll() {
@@ -487,6 +487,7 @@ func (s *Scheduler) callQueued(e CallQueued) {
 		long:    e.Long,
 		backs:   e.Callbacks,
 		inner:   e.Inner,
+		once:    e.Once,
 		data:    e.Data,
 		since:   s.now,
 	}
@@ -621,8 +622,8 @@ func (s *Scheduler) loseLease(l *lease, why string) {
 
 // requeueCall puts a call back in its place in the queue, unless a copy still runs.
 func (s *Scheduler) requeueCall(l *lease, why string, moved bool) {
-	if l.call.once {
-		s.fail(l.call, Exhausted, why+OnceWhy)
+	if once := l.call.once; once != "" {
+		s.fail(l.call, Exhausted, why+once)
 		return
 	}
 	s.emit(Requeued{l.Lease, why, moved})
