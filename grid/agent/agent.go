@@ -261,7 +261,7 @@ func (a *Agent) hello() proto.Hello {
 		OS: runtime.GOOS, System: systemText(), Substrate: a.substrate().String(),
 		CPUs: runtime.NumCPU(), Memory: total, Slots: a.config.Slots, Boot: a.boot,
 		Confined: string(a.confined.Kind), Open: strings.Join(a.confined.open, ", "), Sessions: a.pool.sessionNames(), Carried: a.listCarried(), Releases: true, Rolls: a.takesRolls(), Holds: a.config.HoldUpdate != nil, Moves: a.mover.bee != "",
-		Labels: a.config.Labels, Apart: true, Programs: true, Data: true, Callbacks: true}
+		Labels: a.config.Labels, Apart: true, Programs: true, Data: true, Callbacks: true, Objects: true}
 }
 
 // roomAge is how old a reported room may be. A report is sent after each call, and the system
@@ -380,7 +380,11 @@ func (a *Agent) handleMessage(ctx context.Context, verb proto.Verb, message []by
 		if _, err := proto.Decode(message, &f); err != nil {
 			return err
 		}
-		a.forgetData(f)
+		if f.Object != 0 {
+			a.forgetObject(f)
+		} else {
+			a.forgetData(f)
+		}
 	case proto.VerbResume:
 		var r proto.Resume
 		if _, err := proto.Decode(message, &r); err != nil {

@@ -167,6 +167,10 @@ func (a *Agent) acquireWorker(ctx context.Context, l *lease) (*worker, error) {
 			return w, nil
 		}
 	}
+	if err := a.mayStart(&l.Lease); err != nil {
+		a.finishLease(l, nil)
+		return nil, err
+	}
 	w, err := a.startWorker(ctx, l)
 	for range 2 { // the program and the data of Initialize
 		if !a.refetchBlob(ctx, l.area, err) {

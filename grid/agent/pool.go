@@ -23,6 +23,7 @@ type pool struct {
 	begun   int       // of them, the operator's programs, which wait for no slot
 	waiting []*turn   // leases without a slot, the oldest first
 	idle    []*worker // the longest idle first
+	homes   []*worker // of objects, between two methods; they are not among the idle
 	all     map[*worker]bool
 	live    map[string]bool // sessions that were not released since their first lease
 	leases  map[uint64]bool // fences that have not ended
@@ -179,7 +180,12 @@ func (p *pool) takeSpare(before time.Time) (list []*worker) {
 }
 
 // takeIdleFor takes the worker that a lease finds idle, or returns nil. The lock is held.
-func (p *pool) takeIdleFor(l *proto.Lease) *worker { return p.takeIdleAt(p.findIdle(l)) }
+func (p *pool) takeIdleFor(l *proto.Lease) *worker {
+	if l.Worker.Object != 0 {
+		return p.takeHome(l.Session, l.Worker.Object)
+	}
+	return p.takeIdleAt(p.findIdle(l))
+}
 
 // takeIdleAt takes an idle worker by its number; -1 is none. The lock is held.
 func (p *pool) takeIdleAt(i int) *worker {
@@ -221,7 +227,8 @@ func (p *pool) finishLease(l *proto.Lease, w *worker) (keep bool) {
 	}
 	if keep = w != nil && p.live[w.session]; keep {
 		w.since = time.Now()
-		p.idle = append(p.idle, w)
+		list := p.listOf(w)
+		*list = append(*list, w)
 	}
 	p.handOut()
 	return keep
@@ -232,12 +239,8 @@ func (p *pool) removeWorker(w *worker) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.all, w)
-	for i, other := range p.idle {
-		if other == w {
-			p.idle = append(p.idle[:i], p.idle[i+1:]...)
-			break
-		}
-	}
+	list := p.listOf(w)
+	*list = slices.DeleteFunc(*list, func(o *worker) bool { return o == w })
 }
 
 // releaseSession ends a session and returns its workers; "" returns the workers of all sessions.
@@ -274,12 +277,12 @@ func (p *pool) stuck() (fences []uint64) {
 	return fences
 }
 
-// takeIdle removes the idle workers; the caller ends them.
+// takeIdle removes the idle workers and those of objects; the caller ends them.
 func (p *pool) takeIdle() []*worker {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	idle := p.idle
-	p.idle = nil
+	idle := slices.Concat(p.idle, p.homes)
+	p.idle, p.homes = nil, nil
 	return idle
 }
 

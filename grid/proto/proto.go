@@ -264,6 +264,8 @@ type Hello struct {
 	Data bool `json:"data,omitempty"`
 	// Callbacks: it knows Lease.Callbacks.
 	Callbacks bool `json:"callbacks,omitempty"`
+	// Objects: it knows Worker.Object and Forget.Object.
+	Objects bool `json:"objects,omitempty"`
 }
 
 // Welcome answers Hello; a refusal has Problem, and the hub's own revision.
@@ -307,10 +309,11 @@ type Ask struct {
 }
 
 // A Worker identifies what a worker process can run: the module and the data of its
-// Initialize.
+// Initialize. That of an object of its session runs methods of this object only.
 type Worker struct {
 	Module string `json:"module"` // digest of the program
 	Init   string `json:"init"`   // generation, empty if none
+	Object uint64 `json:"object,omitempty"`
 }
 
 // Idle is a waiting worker. It runs calls of its session only.
@@ -356,6 +359,9 @@ type Lease struct {
 	Callbacks bool `json:"callbacks,omitempty"`
 	// Extra: it begins at once, in place of a call that waits for it, and takes no slot.
 	Extra bool `json:"extra,omitempty"`
+	// First: it is the first method of the object Worker.Object, and starts its worker. Others
+	// fail if that is gone, because a new one would not have the object's state.
+	First bool `json:"first,omitempty"`
 }
 
 // A Part of the bytes that a worker receives or sends. Parts are in ascending order.
@@ -432,11 +438,12 @@ type Released struct {
 	Session string `json:"session"`
 }
 
-// Forget: the session needs the blob no more.
+// Forget: the session needs the blob no more, or in its place the object.
 type Forget struct {
 	Session string `json:"session"`
 	User    string `json:"user,omitempty"`
 	Blob    string `json:"blob"`
+	Object  uint64 `json:"object,omitempty"`
 }
 
 // Carried is a lease that outlived the connection over which it was granted.

@@ -11,7 +11,7 @@ import (
 )
 
 func TestMessagesRoundTrip(t *testing.T) {
-	want := Lease{Call: 1, Fence: 1 << 60, Session: "s", Worker: Worker{"m", "i"}, Length: 3, Inline: true,
+	want := Lease{Call: 1, Fence: 1 << 60, Session: "s", Worker: Worker{Module: "m", Init: "i"}, Length: 3, Inline: true,
 		Init: &Init{Function: 1, Blob: "b"}, Name: "line\nbreak"}
 	raw := []byte("a\nb\x00")
 	b, err := Encode(want, raw)
