@@ -17,19 +17,20 @@ import (
 
 // A caller is what calls know of the master that owns them.
 type caller struct {
-	id     sched.SessionID
-	key    string // what nodes call it
-	limits proto.Limits
-	quota  *quota // of bytes that the hub stores for it
-	user   string // id of whose it is; empty for the operator
-	whole  *quota // of the user
-	out    answers
-	began  time.Time
-	calls  map[uint64]*call // live calls, by its own numbers; Hub.mu
-	counts Counts           // of calls that ended; Hub.mu
-	data   map[[32]byte]*datum
-	nodes  map[*node]bool // that were granted a call of it; Hub.mu
-	leases map[*node]int  // of its calls; Hub.mu
+	id      sched.SessionID
+	key     string // what nodes call it
+	limits  proto.Limits
+	quota   *quota // of bytes that the hub stores for it
+	user    string // id of whose it is; empty for the operator
+	whole   *quota // of the user
+	out     answers
+	began   time.Time
+	calls   map[uint64]*call // live calls, by its own numbers; Hub.mu
+	counts  Counts           // of calls that ended; Hub.mu
+	data    map[[32]byte]*datum
+	objects map[uint64]*object // by its numbers; Hub.mu
+	nodes   map[*node]bool     // that were granted a call of it; Hub.mu
+	leases  map[*node]int      // of its calls; Hub.mu
 }
 
 // answers take those for a caller, without waiting. Hub.mu may be held.
@@ -68,6 +69,7 @@ type call struct {
 	leases map[sched.Fence]*lease
 	called bool      // it has called its master, perhaps through an earlier hub
 	lends  bool      // it waits for inner calls, see nesting.go
+	object *object   // whose method it is, or nil
 	outer  uint64    // its caller's number of the call that waits for it, or 0
 	within *call     // that call, unless it had ended before
 	inners int       // calls within this one
@@ -155,6 +157,10 @@ func (h *Hub) grantLease(l sched.Lease) sched.Event {
 		if !n.data {
 			return sched.CallFailed{Node: l.Node, Call: l.Call, Fence: l.Fence, Kind: sched.Final, Why: "the node cannot keep data between calls: update its agent"}
 		}
+	}
+	if o := c.object; o != nil {
+		msg.Worker.Object, msg.First = o.number, !o.begun
+		o.begun = true
 	}
 	if x := c.program; x != nil {
 		msg.Exec = x.lease()
@@ -322,6 +328,10 @@ func (h *Hub) failCall(a sched.FailCall) {
 	case a.Reason == sched.Fatal:
 		code = uapi.EInternal
 	}
+	if c.object != nil && a.Reason != sched.Fatal {
+		h.loseObject(c.object, a.Why)
+		code, a.Why = uapi.EWorker, c.object.lost
+	}
 	h.endCall(c, uapi.Errorf(code, "%s", a.Why))
 }
 
@@ -346,6 +356,7 @@ func (h *Hub) forgetCall(c *call) {
 	delete(c.caller.calls, c.client)
 	h.endCallback(c)
 	c.leaveOuter()
+	c.leaveObject()
 	h.endData(c)
 	c.args.abort(errSpoolGone)
 	c.args.put()

@@ -3,6 +3,7 @@
 package hub
 
 import (
+	"cmp"
 	"encoding/hex"
 	"fmt"
 	"maps"
@@ -297,7 +298,7 @@ func (m *master) useData(c *call, d *callData) *uapi.Error {
 // checkData finds out which node alone may run a call, because of its data.
 func (m *master) checkData(c *call, d *callData) *uapi.Error {
 	lockdep.AssertHeld(&m.hub.mu)
-	c.only = c.module.node
+	c.only = cmp.Or(c.only, c.module.node)
 	one := slices.ContainsFunc(d.out, func(v uapi.Datum) bool { return v.Mode&uapi.OneNode != 0 })
 	for _, v := range d.in {
 		have := m.data[v.Digest]

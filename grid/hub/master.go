@@ -68,7 +68,7 @@ func (h *Hub) newCaller(key string, r *run, limits proto.Limits, out answers) *c
 	return &caller{
 		id: h.lastSession, key: key, limits: limits, began: h.cfg.Now(),
 		quota: h.cfg.Quotas.ofSession(), user: r.user, whole: h.quotaOf(r.user), out: out,
-		calls: map[uint64]*call{}, nodes: map[*node]bool{}, leases: map[*node]int{}, data: map[[32]byte]*datum{},
+		calls: map[uint64]*call{}, nodes: map[*node]bool{}, leases: map[*node]int{}, data: map[[32]byte]*datum{}, objects: map[uint64]*object{},
 	}
 }
 
@@ -194,6 +194,8 @@ func (m *master) handleFrame(f *session.Frame) error {
 		return m.readData(f)
 	case uapi.TypeDrop:
 		return m.dropData(f)
+	case uapi.TypeObject:
+		return m.takeObject(f)
 	case uapi.TypeReturn:
 		return m.takeReturn(f.Call, f.Payload)
 	case uapi.TypeError:
@@ -210,7 +212,7 @@ func (m *master) handleFrame(f *session.Frame) error {
 
 // checkFresh checks a number that the master chose for something new.
 func (m *master) checkFresh(id uint64) error {
-	if id == 0 || m.incoming[id] != nil || m.hub.callOf(m.caller, id) != nil {
+	if id == 0 || m.incoming[id] != nil || m.hub.callOf(m.caller, id) != nil || m.hub.objectOf(m.caller, id) != nil {
 		return protocolError("call number %d is 0 or in use", id)
 	}
 	return nil

@@ -17,16 +17,16 @@ import (
 // nestMax is how deep calls may nest: each level has a worker on some node.
 const nestMax = 16
 
-// splitOuter takes the number of the outer call off the end of a payload.
-func splitOuter(b []byte) (rest []byte, outer uint64, err error) {
+// splitNumber takes a number other than 0 off the end of a payload.
+func splitNumber(b []byte, why string) (rest []byte, number uint64, err error) {
 	at := len(b) - 8
 	if at < 0 {
-		return nil, 0, errors.New("an inner call names no outer one")
+		return nil, 0, errors.New(why)
 	}
-	if outer = binary.LittleEndian.Uint64(b[at:]); outer == 0 {
-		return nil, 0, errors.New("an inner call names the outer call 0")
+	if number = binary.LittleEndian.Uint64(b[at:]); number == 0 {
+		return nil, 0, errors.New(why)
 	}
-	return b[:at], outer, nil
+	return b[:at], number, nil
 }
 
 // nestCall notes for which call a new one is made, and lets that lend its place. An outer call
@@ -38,6 +38,9 @@ func (h *Hub) nestCall(c *call, outer uint64) *uapi.Error {
 	o := c.caller.calls[outer]
 	if o == nil {
 		return nil
+	}
+	if c.waitsFor(o) {
+		return uapi.Errorf(uapi.ERefused, "%s cannot be called now: a method of the same object waits for the function that calls it", c.functionName())
 	}
 	if c.depth = o.depth + 1; c.depth > nestMax {
 		return uapi.Errorf(uapi.ERefused, "%s cannot be called: calls of this program wait for one another %d deep, which is the most, and %s waits last",

@@ -122,7 +122,7 @@ func TestInnerCallsWithoutOuter(t *testing.T) {
 		t.Errorf("%+v", in.Lease)
 	}
 	for _, b := range [][]byte{innerPayload(1, 0), []byte("short")} {
-		if _, _, err := splitOuter(b); err == nil {
+		if _, _, err := splitNumber(b, "none"); err == nil {
 			t.Errorf("%q was taken", b)
 		}
 	}

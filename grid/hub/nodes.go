@@ -36,6 +36,7 @@ type node struct {
 	holds    bool     // its agent knows Exec.Update
 	programs bool     // and Lease.Exec
 	data     bool     // and Lease.Data
+	objects  bool     // and Worker.Object
 	beats    uint64
 	leases   int
 	adopted  map[sched.Fence]*adopted // those of Hub.adopted that it has; nil until the first
@@ -284,7 +285,7 @@ func (h *Hub) admitNode(n *node, name string, v *proto.Hello) *proto.Problem {
 	if n.ready || n.boot != v.Boot {
 		h.endExecs(n, "the node's agent started again")
 	}
-	n.ready, n.boot, n.releases, n.rolls, n.holds, n.programs, n.data = true, v.Boot, v.Releases, v.Rolls, v.Holds, v.Programs, v.Data
+	n.ready, n.boot, n.releases, n.rolls, n.holds, n.programs, n.data, n.objects = true, v.Boot, v.Releases, v.Rolls, v.Holds, v.Programs, v.Data, v.Objects
 	if i.State == NodeBarred {
 		return &proto.Problem{Code: proto.ProblemRequest, Text: "the hub gives this node no work, for it failed a safety check (" + i.Problem + "): repair it, then restart the hub"}
 	}

@@ -5,6 +5,7 @@ package hub
 import (
 	"cmp"
 	"errors"
+	"fmt"
 
 	"skep/grid/proto"
 	"skep/grid/sched"
@@ -15,7 +16,7 @@ import (
 
 // call takes a CALL frame: its arguments follow.
 func (m *master) call(f *session.Frame) error {
-	v, d, outer, err := parseCall(f)
+	v, d, tail, err := parseCall(f)
 	if err != nil {
 		return protocolError("%v", err)
 	}
@@ -24,14 +25,14 @@ func (m *master) call(f *session.Frame) error {
 	}
 	in := &incoming{left: v.Length}
 	m.incoming[f.Call] = in
-	c, e := m.newCall(f.Call, v)
+	c, e := m.newCall(f.Call, v, tail.object)
 	if e == nil && d != nil {
 		if e = m.useData(c, d); e != nil {
 			c.args.put()
 		}
 	}
-	if e == nil && outer != 0 {
-		if e = m.hub.nestCall(c, outer); e != nil {
+	if e == nil && tail.outer != 0 {
+		if e = m.hub.nestCall(c, tail.outer); e != nil {
 			c.args.put()
 		}
 	}
@@ -56,13 +57,21 @@ func (m *master) call(f *session.Frame) error {
 	return nil
 }
 
-// parseCall splits the payload of CALL or CALL_KEPT. d is nil if all data comes with the call, and
-// outer 0 if no call waits for it.
-func parseCall(f *session.Frame) (v uapi.Call, d *callData, outer uint64, err error) {
+// A tail is what may follow the payload of a call: the call that waits for it, and the object
+// whose method it is.
+type tail struct{ outer, object uint64 }
+
+// parseCall splits the payload of CALL or CALL_KEPT. d is nil if all data comes with the call.
+func parseCall(f *session.Frame) (v uapi.Call, d *callData, t tail, err error) {
 	payload := f.Payload
+	if f.Flags&uapi.FlagMethod != 0 {
+		if payload, t.object, err = splitNumber(payload, "a method names no object"); err != nil {
+			return v, nil, t, err
+		}
+	}
 	if f.Flags&uapi.FlagInner != 0 {
-		if payload, outer, err = splitOuter(payload); err != nil {
-			return v, nil, 0, err
+		if payload, t.outer, err = splitNumber(payload, "an inner call names no outer one"); err != nil {
+			return v, nil, t, err
 		}
 	}
 	if f.Type == uapi.TypeCallKept {
@@ -70,10 +79,10 @@ func parseCall(f *session.Frame) (v uapi.Call, d *callData, outer uint64, err er
 	} else {
 		v, err = uapi.DecodeExact[uapi.Call](payload)
 	}
-	return v, d, outer, err
+	return v, d, t, err
 }
 
-func (m *master) newCall(id uint64, v uapi.Call) (*call, *uapi.Error) {
+func (m *master) newCall(id uint64, v uapi.Call, object uint64) (*call, *uapi.Error) {
 	mod := m.moduleByHandle(v.Module)
 	switch {
 	case mod == nil:
@@ -85,6 +94,10 @@ func (m *master) newCall(id uint64, v uapi.Call) (*call, *uapi.Error) {
 	case mod.manifest.Functions[v.Function].Init:
 		return nil, uapi.Errorf(uapi.ENoFunction, "function %s of module %s is its Initialize, which is not called like others", mod.manifest.Functions[v.Function].Name, mod.manifest.Name)
 	}
+	o, e := m.methodOf(mod, v.Function, object)
+	if e != nil {
+		return nil, e
+	}
 	if err := m.roomFor(v.Result); err != nil {
 		return nil, spoolError("the result of the call", err)
 	}
@@ -95,10 +108,14 @@ func (m *master) newCall(id uint64, v uapi.Call) (*call, *uapi.Error) {
 	if err != nil {
 		return nil, spoolError("the call", err)
 	}
-	return &call{
+	c := &call{
 		client: id, caller: m.caller, module: mod, init: mod.init,
 		number: v.Function, args: args, most: v.Result, leases: map[sched.Fence]*lease{},
-	}, nil
+	}
+	if o != nil {
+		c.object, c.init, c.only = o, o.init, o.node
+	}
+	return c, nil
 }
 
 // roomFor refuses a result that no quota could ever hold, before it is computed.
@@ -127,6 +144,9 @@ func (h *Hub) openCall(c *call) {
 	h.lastCall++
 	c.id, c.began = h.lastCall, h.cfg.Now()
 	c.caller.calls[c.client], h.calls[c.id] = c, c
+	if o := c.object; o != nil {
+		o.line = append(o.line, c)
+	}
 }
 
 // callOf returns the live call that has this number of its caller, or nil.
@@ -151,6 +171,10 @@ func (h *Hub) queueCall(c *call, again bool) {
 		return
 	}
 	c.setState(callWaiting)
+	if c.object != nil {
+		h.handleEvent(h.nextMethod(c.object)...)
+		return
+	}
 	if again && h.commitStored(c) {
 		return
 	}
@@ -163,6 +187,10 @@ func (h *Hub) queueCall(c *call, again bool) {
 func (h *Hub) queuedEvent(c *call) sched.Event {
 	lockdep.AssertHeld(&h.mu)
 	w := sched.Worker{Module: c.module.sum}
+	once := ""
+	if c.object != nil {
+		w.Object, once = c.object.number, onceMethod
+	}
 	memory := uint64(c.args.want)
 	if c.init != nil {
 		w.Init = c.init.generation
@@ -177,7 +205,7 @@ func (h *Hub) queuedEvent(c *call) sched.Event {
 	}
 	h.callEvent(c, nil, CallQueued, "")
 	return sched.CallQueued{Call: c.id, Session: c.caller.id, Worker: w,
-		Function: c.number, Memory: memory, Size: size, Data: data, Node: cmp.Or(c.only, c.module.node), Long: c.program != nil, Callbacks: c.hasCallbacks(), Inner: c.outer != 0}
+		Function: c.number, Memory: memory, Size: size, Data: data, Node: cmp.Or(c.only, c.module.node), Long: c.program != nil, Callbacks: c.hasCallbacks(), Inner: c.outer != 0, Once: once}
 }
 
 // cancelCall answers CANCEL: the call ends with ERROR, if it has not yet.
@@ -195,8 +223,12 @@ func (h *Hub) abandonCall(c *call, e *uapi.Error) bool {
 		return false
 	}
 	h.forgetAdopted(c)
+	if c.object != nil && c.state == callRunning {
+		h.loseObject(c.object, fmt.Sprintf("its method %s ended while a node had it: %s", c.functionName(), e.Text))
+	}
 	h.handleEvent(sched.CallCancel{Call: c.id})
 	h.endCall(c, e)
+	h.handleEvent(h.nextMethod(c.object)...)
 	return true
 }
 
@@ -209,5 +241,6 @@ func (h *Hub) closeSession(of *caller) {
 		h.forgetAdopted(c)
 		h.forgetCall(c)
 	}
+	clear(of.objects)
 	h.dropAllData(of)
 }

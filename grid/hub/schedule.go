@@ -36,11 +36,15 @@ func (h *Hub) perform(a sched.Action) []sched.Event {
 	case sched.Cancel:
 		h.cancelLease(a.Lease)
 	case sched.Commit:
+		c := h.calls[a.Lease.Call]
 		h.commitCall(a.Lease)
+		return h.nextMethod(c.object)
 	case sched.Requeued:
 		return h.requeueCall(a)
 	case sched.FailCall:
+		c := h.calls[a.Call]
 		h.failCall(a)
+		return h.nextMethod(c.object)
 	case sched.MarkSilent:
 		if n := h.nodes[string(a.Node)]; n != nil { // or it was removed
 			h.setState(n, NodeSilent, "")
