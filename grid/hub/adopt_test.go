@@ -146,7 +146,7 @@ func (a *fakeAgent) returnAgent(free int, carried ...proto.Carried) proto.Welcom
 	a.resumes = make(chan proto.Resume, 10)
 	a.connect()
 	v := a.helloWith(proto.Hello{Revision: proto.Revision, Name: "x", OS: "linux", Substrate: "linux", CPUs: 1,
-		Memory: 1 << 40, Slots: 2, Boot: "b", Sessions: sessionsOf(carried), Carried: carried, Callbacks: true})
+		Memory: 1 << 40, Slots: 2, Boot: "b", Sessions: sessionsOf(carried), Carried: carried, Callbacks: true, Objects: true})
 	if v.Problem != nil {
 		a.w.t.Fatal(v.Problem)
 	}

@@ -180,6 +180,7 @@ type fakeAgent struct {
 	stops    chan string
 	resumes  chan proto.Resume
 	orders   chan rolls.Order
+	forgets  chan proto.Forget // nil: nobody reads them
 
 	releasing bool // its hello says that it reports releases
 }
@@ -314,6 +315,12 @@ func (a *fakeAgent) handleMessage(m *nats.Msg) {
 		var v proto.Resume
 		proto.Decode(m.Data, &v)
 		a.resumes <- v
+	case proto.VerbForget:
+		var v proto.Forget
+		proto.Decode(m.Data, &v)
+		if a.forgets != nil {
+			a.forgets <- v
+		}
 	case proto.VerbStop:
 		var v proto.Stop
 		proto.Decode(m.Data, &v)
