@@ -59,7 +59,7 @@ static int is_call(u16 type)
 static u16 flags_of(struct grid_client *c, const struct skep_request *r,
 		    int again)
 {
-	u16 inner = r->outer ? SKEP_INNER : 0;
+	u16 inner = (r->outer ? SKEP_INNER : 0) | (r->method ? SKEP_METHOD : 0);
 	int called;
 
 	if (!is_call(r->kept->type))
@@ -78,7 +78,7 @@ static int send_kept(struct grid_client *c, struct skep_request *r, int again)
 	const struct grid_kept *k = r->kept;
 	u64 need = sizeof(struct skep_frame) + k->head_len;
 	u64 at = 0, len = k->len;
-	int data = k->type != SKEP_BIND;
+	int data = k->type != SKEP_BIND && k->type != SKEP_OBJECT;
 	int err, sent = 0;
 
 	if (data)

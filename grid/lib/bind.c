@@ -105,7 +105,13 @@ struct skep_handle *grid_module_bind(struct grid_client *c, const char *name,
 int grid_handle_function(const struct skep_handle *m, const char *name)
 {
 	int f = grid_module_find(&m->module, name);
+	u32 i;
 
+	for (i = 0; f < 0 && i < m->module.head.functions; i++) {
+		if (!strcmp(m->module.function[i].name, name) &&
+		    grid_function_refuse_method(m, i))
+			return OMRPC_E_REFUSED;
+	}
 	if (f < 0)
 		return grid_error_set(OMRPC_E_NO_FUNCTION,
 				      "module %s has no function %s", m->name,

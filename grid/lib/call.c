@@ -145,11 +145,14 @@ static int measure_args(struct grid_args *a, const struct skep_handle *m)
 		c->function->name, c->why);
 }
 
-static struct grid_args *args_new(const struct skep_handle *m, u32 f)
+static struct grid_args *args_new(const struct skep_handle *m, u32 f,
+				  u64 object)
 {
 	const struct skep_function *function = &m->module.function[f];
 	struct grid_args *a;
 
+	if (!object && grid_function_refuse_method(m, f))
+		return NULL;
 	if (!(function->flags & SKEP_FUNCTION_INIT) &&
 	    grid_back_refuse_foreign())
 		return NULL;
@@ -161,6 +164,7 @@ static struct grid_args *args_new(const struct skep_handle *m, u32 f)
 	grid_call_init(&a->call, &m->module, f);
 	if (!(function->flags & SKEP_FUNCTION_INIT))
 		a->outer = grid_back_outer();
+	a->object = object;
 	a->call.shape = a->shape;
 	a->handle = m;
 	return a;
@@ -205,11 +209,11 @@ static int set_ranks(struct grid_args *a, int ranks)
 }
 
 static struct grid_args *args_of(struct grid_client *c,
-				 const struct skep_handle *m, u32 f, int ranks,
-				 va_list values)
+				 const struct skep_handle *m, u32 f, u64 object,
+				 int ranks, va_list values)
 {
 	const struct skep_function *function = &m->module.function[f];
-	struct grid_args *a = args_new(m, f);
+	struct grid_args *a = args_new(m, f, object);
 	va_list copy;
 	u32 i;
 
@@ -228,12 +232,12 @@ static struct grid_args *args_of(struct grid_client *c,
 }
 
 static struct grid_args *args_at(struct grid_client *c,
-				 const struct skep_handle *m, u32 f,
+				 const struct skep_handle *m, u32 f, u64 object,
 				 void *const *pointer, u32 count)
 {
 	const struct skep_function *function = &m->module.function[f];
 	struct pointers from = {pointer, count};
-	struct grid_args *a = args_new(m, f);
+	struct grid_args *a = args_new(m, f, object);
 	const struct skep_param *p;
 	u32 i;
 
@@ -349,7 +353,7 @@ struct opening {
 		struct skep_call call;
 		struct {
 			struct skep_call call;
-			u64 outer;
+			u64 tail[2];
 		} inner;
 		struct skep_datum datum;
 	} u;
@@ -361,6 +365,17 @@ struct opening {
 static const void *opening_head(const struct opening *o)
 {
 	return o->head ? o->head : &o->u;
+}
+
+u32 grid_call_tail(const struct grid_args *a, u64 tail[2])
+{
+	u32 n = 0;
+
+	if (a->outer)
+		tail[n++] = a->outer;
+	if (a->object)
+		tail[n++] = a->object;
+	return n;
 }
 
 static struct opening opening_of(const struct grid_args *a)
@@ -378,12 +393,11 @@ static struct opening opening_of(const struct grid_args *a)
 		o.len = sizeof(o.u.init);
 	} else {
 		o.u.call = (struct skep_call){f, m->number, a->in, a->out};
-		o.u.inner.outer = a->outer;
 		o.type = SKEP_CALL;
-		o.len = a->outer ? sizeof(o.u.inner) : sizeof(o.u.call);
+		o.len = (u32)sizeof(o.u.call) +
+			grid_call_tail(a, o.u.inner.tail) * (u32)sizeof(u64);
 	}
-	if (a->outer)
-		o.flags = SKEP_INNER;
+	o.flags = (a->outer ? SKEP_INNER : 0) | (a->object ? SKEP_METHOD : 0);
 	return o;
 }
 
@@ -571,7 +585,7 @@ struct skep_request *grid_args_start(struct grid_client *c, u32 f,
 {
 	struct grid_kept *kept;
 	struct skep_request *r;
-	int is_init, err;
+	int is_init, err, method;
 	u64 in, tag, outer;
 
 	if (!a)
@@ -584,6 +598,7 @@ struct skep_request *grid_args_start(struct grid_client *c, u32 f,
 	is_init = a->handle->module.function[f].flags & SKEP_FUNCTION_INIT;
 	in = a->in;
 	outer = a->outer;
+	method = a->object != 0;
 	r = grid_request_new(c, is_init ? GRID_INIT : GRID_CALL, a);
 	if (!r) {
 		grid_kept_free(kept);
@@ -591,6 +606,7 @@ struct skep_request *grid_args_start(struct grid_client *c, u32 f,
 	}
 	r->info.bytes_in = in;
 	r->outer = outer;
+	r->method = method;
 	err = grid_request_send(c, r, kept, send_call);
 	if (!err)
 		return r;
@@ -616,7 +632,7 @@ struct skep_request *grid_call_start(struct grid_client *c,
 				     const struct skep_handle *module, u32 f,
 				     va_list values)
 {
-	return grid_args_start(c, f, args_of(c, module, f, 0, values));
+	return grid_args_start(c, f, args_of(c, module, f, 0, 0, values));
 }
 
 struct skep_request *grid_call_start_ranks(struct grid_client *c,
@@ -624,7 +640,7 @@ struct skep_request *grid_call_start_ranks(struct grid_client *c,
 					   u32 f, int ranks, int *lost,
 					   va_list values)
 {
-	struct grid_args *a = args_of(c, module, f, ranks, values);
+	struct grid_args *a = args_of(c, module, f, 0, ranks, values);
 
 	if (a)
 		a->lost = lost;
@@ -670,7 +686,7 @@ struct skep_request *grid_call_start_fortran(struct grid_client *c,
 					     u32 f, void *const *pointer,
 					     const s64 *elements, u32 count)
 {
-	struct grid_args *a = args_at(c, module, f, pointer, count);
+	struct grid_args *a = args_at(c, module, f, 0, pointer, count);
 
 	if (a && elements && check_elements(a, elements)) {
 		grid_args_free(a);
@@ -695,11 +711,31 @@ struct skep_request *grid_call_start_hooked(struct grid_client *c,
 					    u32 count, u64 tag,
 					    const struct grid_hook *hook)
 {
-	struct grid_args *a = args_at(c, module, f, pointer, count);
+	struct grid_args *a = args_at(c, module, f, 0, pointer, count);
 
 	if (a) {
 		a->tag = tag;
 		a->hook = hook;
 	}
 	return grid_args_start(c, f, a);
+}
+
+struct skep_request *grid_method_start(struct grid_client *c,
+				       const struct grid_object *o,
+				       const char *name, va_list *values,
+				       void *const *pointer, u32 count)
+{
+	int f = grid_module_method(&o->module->module, o->class, name);
+	struct grid_args *a;
+
+	if (f < 0) {
+		grid_error_set(OMRPC_E_NO_FUNCTION,
+			       "the class %s of module %s has no method %s",
+			       o->module->module.function[o->class].name,
+			       o->module->name, name);
+		return NULL;
+	}
+	a = values ? args_of(c, o->module, (u32)f, o->number, 0, *values)
+		   : args_at(c, o->module, (u32)f, o->number, pointer, count);
+	return grid_args_start(c, (u32)f, a);
 }

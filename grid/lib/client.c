@@ -431,7 +431,7 @@ static int handle_done(struct grid_client *c, const struct skep_frame *frame)
 {
 	struct skep_request *r = grid_client_find(c, frame->call);
 
-	if (!r || r->kind != GRID_INIT)
+	if (!r || (r->kind != GRID_INIT && r->kind != GRID_OBJECT))
 		return -EPROTO;
 	grid_request_end(c, r, OMRPC_OK, NULL);
 	return grid_stream_skip(&c->stream, frame->length);

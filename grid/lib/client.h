@@ -21,6 +21,7 @@ struct grid_args {
 	struct grid_call call;
 	u64 in, out; /* bytes to send and to receive */
 	u64 outer;   /* as in struct skep_request */
+	u64 object;  /* the number of the object whose method it is, or 0 */
 	const struct skep_handle *handle;
 	/* texts of `call` are the library's, not the caller's pointers */
 	int texts;
@@ -59,6 +60,7 @@ enum grid_request_kind {
 	GRID_BIND,
 	GRID_KEEP,
 	GRID_READ,
+	GRID_OBJECT,
 	GRID_INIT,
 	GRID_CALL
 };
@@ -77,6 +79,7 @@ struct skep_request {
 	int cancelled; /* a CANCEL was sent */
 	u64 epoch;     /* the stream on which it was last sent; 0: none */
 	u64 outer;     /* the call whose function made it, or 0 */
+	int method;    /* it is one of an object's */
 	struct grid_kept *kept; /* NULL: it cannot be sent again */
 	struct grid_back *back; /* once it has called the program, see back.h */
 	char *text;		/* why it failed */
@@ -303,6 +306,32 @@ struct skep_request *grid_call_start_hooked(struct grid_client *c,
 					    u32 f, void *const *pointer,
 					    u32 count, u64 tag,
 					    const struct grid_hook *hook);
+/* An object of a class: object.c. */
+struct grid_object {
+	struct skep_handle *module;
+	u32 class;  /* index in the manifest */
+	u64 number; /* no other object of the session has it */
+};
+
+/*
+ * Makes an object of the class of this name, "module/class", on this node; NULL
+ * and "" let the hub choose. 0, or a code with the error set.
+ */
+int grid_object_make(struct grid_client *c, struct grid_object *o,
+		     const char *server, const char *name);
+/* It ends after the methods that were called. */
+void grid_object_end(struct grid_client *c, const struct grid_object *o);
+/* Calls a method; with `pointer` as grid_call_start_at, else with values. */
+struct skep_request *grid_method_start(struct grid_client *c,
+				       const struct grid_object *o,
+				       const char *name, va_list *values,
+				       void *const *pointer, u32 count);
+/* Index of a function that a call can name without an object, or a code with
+ * the error set. */
+int grid_function_refuse_method(const struct skep_handle *m, u32 f);
+
+/* What ends the payload of a call: how many numbers. */
+u32 grid_call_tail(const struct grid_args *a, u64 tail[2]);
 /* The request owns the arguments, which may be NULL with the error set. */
 struct skep_request *grid_args_start(struct grid_client *c, u32 f,
 				     struct grid_args *a);

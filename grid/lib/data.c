@@ -183,7 +183,8 @@ int grid_data_announce(struct grid_args *a)
 	struct skep_datum list[PLACES_MAX];
 	struct skep_call call = {(u32)(a->call.function - m->module.function),
 				 m->number, a->in, a->out};
-	u32 in, out, i;
+	u32 in, out, i, n;
+	u64 tail[2];
 
 	if (!grid_data_resolve)
 		return OMRPC_OK;
@@ -194,17 +195,15 @@ int grid_data_announce(struct grid_args *a)
 	for (i = in; i < in + out; i++)
 		call.result += list[i].length - sizeof(list[i].digest);
 	a->head_len = (u32)(sizeof(call) + (in + out) * sizeof(list[0]));
-	a->head = malloc(a->head_len + sizeof(a->outer));
+	n = (u32)(grid_call_tail(a, tail) * sizeof(tail[0]));
+	a->head = malloc(a->head_len + n);
 	if (!a->head)
 		return grid_error_set(OMRPC_E_NO_MEMORY, "out of memory");
 	memcpy(a->head, &call, sizeof(call));
 	memcpy((u8 *)a->head + sizeof(call), list,
 	       (in + out) * sizeof(list[0]));
-	if (a->outer) {
-		memcpy((u8 *)a->head + a->head_len, &a->outer,
-		       sizeof(a->outer));
-		a->head_len += (u32)sizeof(a->outer);
-	}
+	memcpy((u8 *)a->head + a->head_len, tail, n);
+	a->head_len += n;
 	return OMRPC_OK;
 }
 

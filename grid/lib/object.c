@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Objects of classes: docs/design/callbacks.md. Owns nothing; the hub knows an
+ * object by the number of the request that made it, which no other has.
+ */
+#include "client.h"
+
+#include <string.h>
+
+int grid_function_refuse_method(const struct skep_handle *m, u32 f)
+{
+	const struct skep_function *function = &m->module.function[f];
+	const struct skep_function *class =
+		grid_module_state(&m->module, function);
+
+	return class ? grid_error_set(
+			       OMRPC_E_REFUSED,
+			       "%s.%s is a method of the class %s, which has "
+			       "state: make an object of it with "
+			       "grpc_object_handle_init_np",
+			       m->name, function->name, class->name)
+		     : 0;
+}
+
+/* The module of "module/class", and the class. NULL with the error set. */
+static struct skep_handle *find_class(struct grid_client *c, const char *server,
+				      const char *name, int *class)
+{
+	const char *slash = strpbrk(name, "/.");
+	struct skep_handle *m;
+
+	if (!slash || slash == name || !slash[1]) {
+		grid_error_set(OMRPC_E_NO_MODULE,
+			       "a class is named by its module and its name: "
+			       "module/class, not %.80s",
+			       name);
+		return NULL;
+	}
+	m = grid_module_bind(c, name, (u64)(slash - name));
+	if (m && server && *server)
+		m = grid_module_bind_host(c, server, m->name);
+	*class = m ? grid_module_class(&m->module, slash + 1) : 0;
+	if (*class >= 0)
+		return m;
+	grid_error_set(OMRPC_E_NO_FUNCTION, "module %s has no class %.80s",
+		       m->name, slash + 1);
+	return NULL;
+}
+
+int grid_object_make(struct grid_client *c, struct grid_object *o,
+		     const char *server, const char *name)
+{
+	struct skep_object ask;
+	struct skep_request *r;
+	struct grid_kept *kept;
+	int class, code;
+
+	o->module = find_class(c, server, name, &class);
+	if (!o->module)
+		return grid_error_code();
+	ask = (struct skep_object){o->module->number, (u32) class};
+	code = grid_kept_new(c, SKEP_OBJECT, &ask, sizeof(ask), 0, &kept);
+	if (!kept)
+		return code ? code
+			    : grid_error_set(OMRPC_E_NO_MEMORY,
+					     "out of memory for an object");
+	r = grid_request_new(c, GRID_OBJECT, NULL);
+	if (!r) {
+		grid_kept_free(kept);
+		return grid_error_code();
+	}
+	o->class = (u32) class;
+	o->number = r->id;
+	if (grid_request_send(c, r, kept, NULL))
+		return grid_request_abandon(c, r);
+	code = grid_request_wait(c, r);
+	grid_request_free(c, r);
+	return code;
+}
+
+/* If it cannot be sent, the hub has lost the object, or the session is over. */
+void grid_object_end(struct grid_client *c, const struct grid_object *o)
+{
+	if (grid_stream_begin(&c->stream, sizeof(struct skep_frame)))
+		return;
+	grid_stream_next(&c->stream, SKEP_OBJECT, SKEP_LAST, o->number, 0);
+	grid_stream_end(&c->stream);
+}
