@@ -90,6 +90,7 @@ grpc_error_t grpc_finalize(void)
 	gridrpc_session_clear();
 	grid_client_close(c);
 	gridrpc_data_clear();
+	gridrpc_object_clear();
 	return GRPC_NO_ERROR;
 }
 
@@ -279,17 +280,41 @@ static grpc_error_t start_call(struct skep_request **request,
 	return *request ? GRPC_NO_ERROR : gridrpc_error_of(grid_error_code());
 }
 
+grpc_error_t gridrpc_call_finish(struct skep_request *r)
+{
+	grpc_error_t error;
+
+	if (!r)
+		return gridrpc_error_of(grid_error_code());
+	error = gridrpc_error_of(grid_request_wait(client, r));
+	grid_request_free(client, r);
+	return error ? error : gridrpc_data_deliver(client);
+}
+
 static grpc_error_t run_call(grpc_function_handle_t *handle,
 			     const grpc_arg_stack_t *stack, va_list *args)
 {
 	struct skep_request *r;
 	grpc_error_t error = start_call(&r, handle, stack, args);
 
-	if (error)
-		return error;
-	error = gridrpc_error_of(grid_request_wait(client, r));
+	return error ? error : gridrpc_call_finish(r);
+}
+
+grpc_error_t gridrpc_call_keep(struct skep_request *r,
+			       struct gridrpc_maker maker, grpc_sessionid_t *id)
+{
+	grpc_error_t error;
+
+	if (!r)
+		return gridrpc_error_of(grid_error_code());
+	error = gridrpc_session_add(r, maker, id);
+	if (!error)
+		return GRPC_NO_ERROR;
+	/* Nobody could wait for it, and it writes into the arguments. */
+	grid_request_cancel(client, r);
+	grid_request_wait(client, r);
 	grid_request_free(client, r);
-	return error ? error : gridrpc_data_deliver(client);
+	return gridrpc_error_set(error, "out of memory for another session");
 }
 
 static grpc_error_t send_async(grpc_function_handle_t *handle,
@@ -304,16 +329,9 @@ static grpc_error_t send_async(grpc_function_handle_t *handle,
 					 "there is no place for the session");
 	*id = GRPC_SESSIONID_VOID;
 	error = start_call(&r, handle, stack, args);
-	if (error)
-		return error;
-	error = gridrpc_session_add(r, handle, id);
-	if (!error)
-		return GRPC_NO_ERROR;
-	/* Nobody could wait for it, and it writes into the arguments. */
-	grid_request_cancel(client, r);
-	grid_request_wait(client, r);
-	grid_request_free(client, r);
-	return gridrpc_error_set(error, "out of memory for another session");
+	return error ? error
+		     : gridrpc_call_keep(
+			       r, (struct gridrpc_maker){handle, NULL}, id);
 }
 
 grpc_error_t grpc_call(grpc_function_handle_t *handle, ...)

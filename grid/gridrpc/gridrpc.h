@@ -25,10 +25,26 @@ struct skep_handle *gridrpc_handle_module(struct grid_client *c,
 /* The values that a stack holds, `count` of them. */
 void *const *gridrpc_stack_values(const grpc_arg_stack_t *stack, u32 *count);
 
+/* What a session was made with: one of them. */
+struct gridrpc_maker {
+	grpc_function_handle_t *function;
+	grpc_object_handle_t_np *object;
+};
+
 /* Owns the request from now on, unless memory is out. */
 grpc_error_t gridrpc_session_add(struct skep_request *r,
-				 grpc_function_handle_t *handle,
+				 struct gridrpc_maker maker,
 				 grpc_sessionid_t *id);
+/*
+ * Of a call that was started, unless r is NULL: waits for it, or makes a
+ * session of it. They return how the call or the start ended.
+ */
+grpc_error_t gridrpc_call_finish(struct skep_request *r);
+grpc_error_t gridrpc_call_keep(struct skep_request *r,
+			       struct gridrpc_maker maker,
+			       grpc_sessionid_t *id);
+/* Forgets the objects of all handles: the session is over. */
+void gridrpc_object_clear(void);
 /* Forgets all; their requests end with the client. */
 void gridrpc_session_clear(void);
 

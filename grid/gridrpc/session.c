@@ -16,7 +16,7 @@
 struct session {
 	grpc_sessionid_t id;
 	struct skep_request *request;
-	grpc_function_handle_t *handle;
+	struct gridrpc_maker maker;
 	u32 users; /* threads that look at it */
 	int over;  /* it was waited for; the last user frees it */
 	struct session *next;
@@ -31,7 +31,7 @@ static size_t live;
 static struct {
 	u32 id;
 	grpc_error_t error;
-	grpc_function_handle_t *handle;
+	struct gridrpc_maker maker;
 } past[PAST_MAX];
 
 static grpc_sessionid_t failed[PAST_MAX];
@@ -47,7 +47,7 @@ static struct session **session_link(grpc_sessionid_t id)
 }
 
 grpc_error_t gridrpc_session_add(struct skep_request *r,
-				 grpc_function_handle_t *handle,
+				 struct gridrpc_maker maker,
 				 grpc_sessionid_t *id)
 {
 	struct session *s = calloc(1, sizeof(*s));
@@ -56,7 +56,7 @@ grpc_error_t gridrpc_session_add(struct skep_request *r,
 	if (!s)
 		return GRPC_OTHER_ERROR_CODE;
 	s->request = r;
-	s->handle = handle;
+	s->maker = maker;
 	pthread_mutex_lock(&lock);
 	do {
 		s->id = next_id;
@@ -130,7 +130,7 @@ static void session_retire(struct session *s, grpc_error_t error)
 	live--;
 	past[s->id % PAST_MAX].id = (u32)s->id + 1;
 	past[s->id % PAST_MAX].error = error;
-	past[s->id % PAST_MAX].handle = s->handle;
+	past[s->id % PAST_MAX].maker = s->maker;
 }
 
 /* As Ninf-G: waits return GRPC_SESSION_FAILED for a cancelled call, and only
@@ -478,35 +478,74 @@ grpc_error_t grpc_get_error(grpc_sessionid_t id)
 	return error;
 }
 
+/* The session may have been waited for if `ended` says so. */
+static grpc_error_t find_maker(grpc_sessionid_t id, int ended,
+			       struct gridrpc_maker *maker)
+{
+	const struct session *s;
+	int found = 1;
+
+	if (!gridrpc_client())
+		return GRPC_NOT_INITIALIZED;
+	pthread_mutex_lock(&lock);
+	s = *session_link(id);
+	if (s)
+		*maker = s->maker;
+	else if (ended && id >= 0 && past[id % PAST_MAX].id == (u32)id + 1)
+		*maker = past[id % PAST_MAX].maker;
+	else
+		found = 0;
+	pthread_mutex_unlock(&lock);
+	return found ? GRPC_NO_ERROR
+		     : gridrpc_error_set(GRPC_INVALID_SESSION_ID,
+					 "there is no session %d: it was never "
+					 "made, or it was waited for already",
+					 id);
+}
+
+static grpc_error_t find_function(grpc_sessionid_t id, int ended,
+				  grpc_function_handle_t **handle)
+{
+	struct gridrpc_maker maker;
+	grpc_error_t error = find_maker(id, ended, &maker);
+
+	if (error)
+		return error;
+	*handle = maker.function;
+	return *handle ? GRPC_NO_ERROR
+		       : gridrpc_error_set(
+				 GRPC_INVALID_SESSION_ID,
+				 "session %d is a method's, which has "
+				 "an object handle",
+				 id);
+}
+
 grpc_error_t grpc_get_handle(grpc_function_handle_t **handle,
 			     grpc_sessionid_t id)
 {
-	struct grid_client *c = gridrpc_client();
-	struct session *s;
-
-	if (!c)
-		return GRPC_NOT_INITIALIZED;
-	s = session_get(id);
-	if (!s)
-		return GRPC_INVALID_SESSION_ID;
-	*handle = s->handle;
-	session_put(c, s);
-	return GRPC_NO_ERROR;
+	return find_function(id, 0, handle);
 }
 
 grpc_error_t
 grpc_function_handle_get_from_session_np(grpc_function_handle_t **handle,
 					 grpc_sessionid_t id)
 {
-	grpc_error_t error = grpc_get_handle(handle, id);
+	return find_function(id, 1, handle);
+}
 
-	if (error != GRPC_INVALID_SESSION_ID)
+grpc_error_t
+grpc_object_handle_get_from_session_np(grpc_object_handle_t_np **handle,
+				       grpc_sessionid_t id)
+{
+	struct gridrpc_maker maker;
+	grpc_error_t error = find_maker(id, 1, &maker);
+
+	if (error)
 		return error;
-	pthread_mutex_lock(&lock);
-	if (id >= 0 && past[id % PAST_MAX].id == (u32)id + 1) {
-		*handle = past[id % PAST_MAX].handle;
-		error = GRPC_NO_ERROR;
-	}
-	pthread_mutex_unlock(&lock);
-	return error;
+	*handle = maker.object;
+	return *handle ? GRPC_NO_ERROR
+		       : gridrpc_error_set(GRPC_INVALID_SESSION_ID,
+					   "session %d is a function's, which "
+					   "has no object handle",
+					   id);
 }

@@ -125,6 +125,47 @@ grpc_error_t grpc_call_async(grpc_function_handle_t *handle,
 			     grpc_sessionid_t *id, ...);
 
 /*
+ * Ninf-G's remote objects: an object of a class, "module/class", lives in a
+ * process of its own on one node, the one of that name or, with NULL or "", one
+ * that the hub chooses. Its methods run there one at a time, in the order in
+ * which they were called. If that process ends, or a method that runs is
+ * cancelled or loses its node, all later methods fail, and the reason is in
+ * skep_grpc_error_text(). The members belong to the library.
+ */
+typedef struct {
+	uint64_t mark;
+} grpc_object_handle_t_np;
+
+grpc_error_t grpc_object_handle_default_np(grpc_object_handle_t_np *handle,
+					   char *class_name);
+grpc_error_t grpc_object_handle_init_np(grpc_object_handle_t_np *handle,
+					char *server, char *class_name);
+/* The object ends after the methods that were called. */
+grpc_error_t grpc_object_handle_destruct_np(grpc_object_handle_t_np *handle);
+/* An object for each handle. If one cannot be made, none is. */
+grpc_error_t
+grpc_object_handle_array_default_np(grpc_object_handle_t_np *handles,
+				    size_t count, char *class_name);
+grpc_error_t grpc_object_handle_array_init_np(grpc_object_handle_t_np *handles,
+					      size_t count, char *server,
+					      char *class_name);
+grpc_error_t
+grpc_object_handle_array_destruct_np(grpc_object_handle_t_np *handles,
+				     size_t count);
+/* As grpc_function_handle_get_from_session_np. */
+grpc_error_t
+grpc_object_handle_get_from_session_np(grpc_object_handle_t_np **handle,
+				       grpc_sessionid_t id);
+/* As the functions for calls, of which the last two have Ninf-G's results. */
+grpc_error_t grpc_invoke_np(grpc_object_handle_t_np *handle, char *method, ...);
+grpc_error_t grpc_invoke_async_np(grpc_object_handle_t_np *handle, char *method,
+				  grpc_sessionid_t *id, ...);
+int grpc_invoke_arg_stack_np(grpc_object_handle_t_np *handle, char *method,
+			     grpc_arg_stack_t *stack);
+int grpc_invoke_arg_stack_async_np(grpc_object_handle_t_np *handle,
+				   char *method, grpc_arg_stack_t *stack);
+
+/*
  * Arguments, first to last, as a stack of pointers: to a scalar of whatever
  * mode, to an array's first element, to a string's first character. At most
  * `max`; NULL: out of memory, or max is negative.
