@@ -123,7 +123,8 @@ func (q *param) callbackType(name string, fortran bool) string {
 	return fmt.Sprintf("void (*%s)(%s)", name, list(types))
 }
 
-func (q *param) wrapper(d *define) string { return "skep_callback_" + d.name + "_" + q.name }
+// wrapper is the name of the function in C that stands for that of the master.
+func (q *param) wrapper() string { return fmt.Sprintf("skep_callback_%d_%s", q.function, q.name) }
 
 // writeCallbacks writes the functions that stand for those of the master.
 func (s *stub) writeCallbacks(d *define) {
@@ -144,7 +145,7 @@ func (s *stub) writeCallbacks(d *define) {
 			}
 			passed = append(passed, name)
 		}
-		s.linef("static void %s(%s)", q.wrapper(d), list(declared))
+		s.linef("static void %s(%s)", q.wrapper(), list(declared))
 		s.linef("{")
 		if len(passed) == 0 {
 			s.linef("\tskep_worker_callback(%d, 0);", q.function)

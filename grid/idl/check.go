@@ -6,12 +6,18 @@ import "skep/internal/uapi"
 
 // check reports what is syntactically correct but has no meaning.
 func (p *parser) check(m *Module) {
+	p.checkClasses(m)
 	names := map[string]bool{}
 	for _, d := range m.Defines {
-		if names[d.name] {
+		key := d.name
+		if d.hasState() {
+			key = d.class.name + " " + key
+			p.checkMethod(d)
+		}
+		if names[key] {
 			p.problemf(d.at, "the function %q is defined twice", d.name)
 		}
-		names[d.name] = true
+		names[key] = true
 		p.checkFortran(d)
 		if d.order != nil {
 			p.checkExpr(d, len(d.params), d.order)

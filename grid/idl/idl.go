@@ -14,6 +14,7 @@ type Module struct {
 	Name     string
 	Globals  []block
 	Defines  []*define
+	Classes  []*class
 	Begin    []*block // what a worker runs when it starts
 	Files    []string // of Required and Library, in the order of the file
 	Options  []string // of CompileOptions
@@ -42,7 +43,15 @@ type define struct {
 	order  *expr // CalcOrder
 	body   *block
 	call   *call
-	ranks  bool // MPI jobs run it; params[0] is hiddenRanks
+	ranks  bool   // MPI jobs run it; params[0] is hiddenRanks
+	class  *class // whose method it is, or nil
+}
+
+// A class of Ninf-G. Its methods are among the module's functions.
+type class struct {
+	at    position
+	name  string
+	state bool // DefState
 }
 
 // A call is the function and the arguments of Calls.

@@ -101,8 +101,10 @@ var forms = []struct{ text, want string }{
 	{"Define f() Backend \"mpi\" {}", "f() Backend \"MPI\""},
 	{"Define f(IN int n) Language \"C\"; Shrink \"no\"; Backend \"\"; {}", "f(\n\tIN int n)"},
 	{"Define f(IN broadcast int n, allocate OUT int *x, IN int broadcast) {}", "f(\n\tIN int n,\n\tOUT int x,\n\tIN int broadcast)"},
-	{"DefClass c { DefMethod _initialize() { } DefMethod f() { } }", "f()"},
-	{"DefClass c \"doc\" Required \"x.o\" { DefMethod f(IN int n) \"doc\" { } }", "f(\n\tIN int n)"},
+	{"DefClass c { DefMethod _initialize() { } DefMethod f() { } }", "f() /* a method of the class c */"},
+	{"DefClass c { DefState { int x; } DefMethod f() { } }", "f() /* a method of objects of the class c, which have state */"},
+	{"DefClass c { DefMethod f() { } DefState { int x; } }", "f() /* a method of objects of the class c, which have state */"},
+	{"DefClass c \"doc\" Required \"x.o\" { DefMethod f(IN int n) \"doc\" { } }", "f(\n\tIN int n) /* a method of the class c */"},
 }
 
 func TestForms(t *testing.T) {
@@ -271,7 +273,15 @@ var problems = []struct{ text, want string }{
 	{"Module a; Define f() Shrink \"maybe\" {}", `1:29: Shrink is "yes" or "no"`},
 	{"Module a; Compiler \"\"; Define f() {}", `1:20: the string names no program, such as "gcc"`},
 	{"Module a; Linker \"cc\"; Linker \"ld\"; Define f() {}", `1:31: "cc" was named before: one program is made of the whole file`},
-	{"Module a; DefClass c { DefState { int x; } DefMethod f() {} }", "1:24: DefState is not supported: a worker keeps no state of an object from call to call; let a method return it, or set it in Globals by Initialize"},
+	{"Module a; DefClass c { DefState { int x; } DefState { int y; } DefMethod f() {} }", `1:44: the class "c" has one DefState: write all of its variables there`},
+	{"Module a; Define g() {} DefClass c { DefState int x; }", `1:47: expected "{" after DefState, found "int"`},
+	{"Module a; Define g() {} DefClass c { DefState { int x; } }", `1:34: the class "c" has no method: write DefMethod NAME(...) { }`},
+	{"Module a; DefClass c { DefMethod f() {} } DefClass c { DefMethod g() {} }", `1:52: the class "c" is defined twice`},
+	{"Module a; DefClass c { DefState {} DefMethod f() {} DefMethod f() {} }", `1:63: the function "f" is defined twice`},
+	{"Module a; DefClass c { DefMethod f() {} } Define f() {}", `1:50: the function "f" is defined twice`},
+	{"Module a; DefClass c { DefState {} DefMethod Initialize() {} }", `1:46: Initialize is run by every new worker of the module, before an object's first method: write it as a function of the module, outside of the class "c"`},
+	{"Module a; DefClass c { DefState {} DefMethod f() Backend \"MPI\" {} }", `1:46: the class "c" has state, and an MPI job keeps none: write Backend "normal", or leave DefState out`},
+	{"Module a; DefClass c { DefState {} DefMethod _finalize() {} }", "1:46: _finalize is not supported: a worker may be ended at any time; put what must be done at its end into a function for atexit"},
 	{"Module a; DefClass c { DefMethod _initialize(IN int n) {} }", "1:34: _initialize has no parameters, and its body is { C }"},
 	{"Module a; DefClass c { DefMethod _finalize() {} }", "1:34: _finalize is not supported: a worker may be ended at any time; put what must be done at its end into a function for atexit"},
 	{"Module a; DefClass c { DefMethod f() {} int x; }", `1:41: expected DefMethod or "}" in the class "c", found "int"`},
@@ -487,6 +497,9 @@ func FuzzParse(f *testing.F) {
 	f.Add(text)
 	for _, c := range problems {
 		f.Add([]byte(c.text))
+	}
+	for _, c := range forms {
+		f.Add([]byte("Module a; " + c.text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		m, err := Parse("x.idl", text)

@@ -32,6 +32,7 @@ func (p *parser) encode(m *Module) {
 		out.Functions = append(out.Functions, f)
 	}
 	e.encodeCallbacks(m, out)
+	encodeClasses(m, out)
 	out.Code = e.code
 	m.manifest = out
 	if _, err := out.Encode(); err != nil {
@@ -91,7 +92,7 @@ func DumpManifest(m *uapi.Manifest) string {
 	}
 	for i := range m.Functions {
 		f := &m.Functions[i]
-		if f.Callback {
+		if f.Callback || f.Class {
 			continue
 		}
 		var list []string
@@ -104,7 +105,7 @@ func DumpManifest(m *uapi.Manifest) string {
 		if len(list) > 0 {
 			fmt.Fprintf(&b, "\n\t%s", strings.Join(list, ",\n\t"))
 		}
-		b.WriteString(")" + dumpBackend(f))
+		b.WriteString(")" + dumpBackend(f) + dumpClass(m, f))
 		if f.Init {
 			b.WriteString(" /* every new worker runs it first */")
 		}

@@ -171,9 +171,11 @@ func (p *parser) moveSpecial(m *Module) {
 }
 
 // parseClass parses a class of Ninf-G. The methods of a class without state are
-// ordinary functions, which any worker may run.
+// ordinary functions too, which any worker may run.
 func (p *parser) parseClass(m *Module) {
 	name := p.tok
+	c := &class{at: name.at, name: name.text}
+	m.Classes = append(m.Classes, c)
 	if !p.parseIdentifier("the class") {
 		p.skipToItem()
 		return
@@ -190,11 +192,22 @@ func (p *parser) parseClass(m *Module) {
 	for !p.accept("}") {
 		switch at := p.tok; {
 		case p.accept("DefMethod"):
+			before := len(m.Defines)
 			p.parseDefine(m)
-			p.moveSpecial(m)
+			if len(m.Defines) > before {
+				m.Defines[before].class = c
+				p.moveSpecial(m)
+			}
 		case p.accept("DefState"):
-			p.problemf(at.at, "DefState is not supported: a worker keeps no state of an object from call to call; let a method return it, or set it in Globals by Initialize")
-			p.cBlock("after DefState")
+			if c.state {
+				p.problemf(at.at, "the class %q has one DefState: write all of its variables there", c.name)
+			}
+			b := p.cBlock("after DefState")
+			if b == nil {
+				return
+			}
+			c.state = true
+			m.Globals = append(m.Globals, *b)
 		case p.accept(";"):
 		default:
 			p.problemf(at.at, "expected DefMethod or \"}\" in the class %q, found %s", name.text, at.name())

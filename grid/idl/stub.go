@@ -149,7 +149,7 @@ func (q *param) declaration(name string, fortran bool) string {
 func (d *define) argument(i int, fortran bool) string {
 	q := d.params[i]
 	if q.callback != nil {
-		return q.wrapper(d)
+		return q.wrapper()
 	}
 	if q.isPointer(fortran) {
 		return fmt.Sprintf("argument[%d]", i)
@@ -169,9 +169,9 @@ func (s *stub) writeFunction(i int) {
 			declared = append(declared, q.declaration(q.name, false)+" __attribute__((unused))")
 			passed = append(passed, d.argument(j, false))
 		}
-		s.linef("static void skep_body_%s(%s)", d.name, list(declared))
+		s.linef("static void skep_body_%s(%s)", s.m.symbol(d), list(declared))
 		s.writeFrom(d.body.at, d.body.indent+d.body.text)
-		s.writeWrapper(d, fmt.Sprintf("\tskep_body_%s(%s);", d.name, strings.Join(passed, ", ")), nil)
+		s.writeWrapper(d, fmt.Sprintf("\tskep_body_%s(%s);", s.m.symbol(d), strings.Join(passed, ", ")), nil)
 		return
 	}
 	declared, passed := d.callArguments()
@@ -214,7 +214,7 @@ func list(declared []string) string {
 // writeWrapper writes the function that the library calls.
 func (s *stub) writeWrapper(d *define, statement string, at *position) {
 	s.linef("")
-	s.linef("static void skep_call_%s(void *const *argument)", d.name)
+	s.linef("static void skep_call_%s(void *const *argument)", s.m.symbol(d))
 	s.linef("{")
 	if !strings.Contains(statement, "argument[") {
 		s.linef("\t(void)argument;")
@@ -285,7 +285,7 @@ func (s *stub) writeTables(manifest []byte) {
 	s.writeManifest(manifest)
 	s.linef("static skep_worker_function *const skep_functions[] = {")
 	for _, d := range s.m.Defines {
-		s.linef("\tskep_call_%s,", d.name)
+		s.linef("\tskep_call_%s,", s.m.symbol(d))
 	}
 	s.linef("};")
 	s.linef("")
