@@ -137,6 +137,7 @@ func TestCallingPage(t *testing.T) {
 func TestGridRPCPage(t *testing.T) {
 	newPlace(t).runTyped(blockOf(t, "docs/gridrpc.md", "## A program"))
 	newPlace(t).runTyped(blockOf(t, "docs/gridrpc.md", "## Data that stays in the grid"))
+	newPlace(t).runTyped(blockOf(t, "docs/gridrpc.md", "## Remote objects"))
 }
 
 // The commands of README work as typed, and the last one prints what its comment says.
