@@ -50,6 +50,10 @@ static s64 map_flags(struct abi_proc *p, u64 flags)
 			     "are not available");
 		return -LINUX_ENOMEM;
 	}
+	if (flags & ABI_MAP_GROWSDOWN)
+		abi_log_once(p, &p->space.said_grows,
+			     "mmap with MAP_GROWSDOWN: the mapping will not "
+			     "grow; an access below it ends with SIGSEGV");
 	return 0;
 }
 

@@ -47,6 +47,7 @@ struct abi_space {
 	/* reasons of ENOMEM that were logged */
 	u32 said_room, said_limit, said_kind;
 	u32 said_window, said_text, said_reach, said_stubs, said_alias;
+	u32 said_grows;
 	u32 said_fork; /* advice about fork was refused; atomic */
 	u32 orphans;   /* backings without areas, which must be released */
 	u64 brk;       /* current break; at least SKEP_BRK_START */

@@ -218,6 +218,13 @@ static void test_advice(void)
 		       fake.logs == 1 && strstr(fake.last_log, "DONTFORK"),
 	       "advice about fork is refused where a child gets all memory");
 	fake.host.family = NULL;
+	v = (u64)MMAP(0, 4096, 3, ANON | ABI_MAP_GROWSDOWN, -1, 0);
+	tap_ok((s64)v > 0 && fake.logs == 2 &&
+		       strstr(fake.last_log, "GROWSDOWN") &&
+		       !CALL(munmap, v, 4096, 0) &&
+		       MMAP(0, 4096, 3, ANON | ABI_MAP_GROWSDOWN, -1, 0) > 0 &&
+		       fake.logs == 2,
+	       "a mapping that should grow is said to stay, once");
 	MMAP(a + 8192, 4096, 0, ANON | ABI_MAP_FIXED, -1, 0);
 	tap_ok(!CALL(mincore, a, 16384, v) && ((u8 *)v)[0] == 1 &&
 		       ((u8 *)v)[2] == 0 && ((u8 *)v)[3] == 1,
