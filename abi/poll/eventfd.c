@@ -156,25 +156,63 @@ const struct abi_desc_ops abi_eventfd_ops = {
 
 /* Counters of the host ---------------------------------------------------- */
 
+/*
+ * The host tells when there is room for 1, not for more. A reader of this
+ * process wakes the writer, but nothing tells of one of another process.
+ */
+#define LOOK_NS 10000000
+
 /* Each write is an edge for epoll, also if nobody has read the one before. */
-static s64 transfer_host(struct abi_call *c, struct abi_desc *d, u64 *value,
-			 u32 writing)
+static s64 host_part(struct abi_call *c, struct abi_desc *d, u64 *value,
+		     u32 writing)
 {
 	const struct abi_host *host = c->p->host;
 	struct abi_io io = {value, sizeof(*value), ABI_STREAM};
-	s64 n;
+	s64 n = writing ? host->file_write(d->handle, &io)
+			: host->file_read(d->handle, &io);
+
+	abi_event_rearm(c->p, &d->event, ABI_EDGE_IN | ABI_EDGE_OUT);
+	if (n > 0 && !writing)
+		abi_event_signal(c->p, &d->event, 0);
+	return n;
+}
+
+/* Waits until `*value` may fit: 0, or -EINTR. */
+static s64 wait_room(struct abi_call *c, struct abi_desc *d, u64 *value, s64 *n)
+{
+	s64 slept = 0;
+
+	abi_wait_begin(c, 1);
+	abi_event_join(c, &d->event);
+	for (;;) {
+		*n = host_part(c, d, value, 1);
+		if (*n != -LINUX_EAGAIN || slept == -LINUX_EINTR)
+			break;
+		slept = abi_wait_sleep(c, 0, 0,
+				       abi_wait_deadline(c->p, LOOK_NS));
+	}
+	abi_event_leave(c, &d->event);
+	return *n == -LINUX_EAGAIN ? slept : 0;
+}
+
+static s64 transfer_host(struct abi_call *c, struct abi_desc *d, u64 *value,
+			 u32 writing)
+{
+	s64 n, rc;
 
 	for (;;) {
-		n = writing ? host->file_write(d->handle, &io)
-			    : host->file_read(d->handle, &io);
-		abi_event_rearm(c->p, &d->event, ABI_EDGE_IN | ABI_EDGE_OUT);
+		n = host_part(c, d, value, writing);
 		if (n != -LINUX_EAGAIN || abi_desc_flags(d) & ABI_O_NONBLOCK)
 			return n;
-		n = abi_wait_handle(c, d->handle,
-				    writing ? ABI_POLLOUT : ABI_POLLIN,
-				    ABI_FOREVER);
-		if (n)
-			return n == -LINUX_EINTR ? -ABI_ERESTARTSYS : n;
+		if (writing && *value > 1) {
+			rc = wait_room(c, d, value, &n);
+			return rc ? -ABI_ERESTARTSYS : n;
+		}
+		rc = abi_wait_handle(c, d->handle,
+				     writing ? ABI_POLLOUT : ABI_POLLIN,
+				     ABI_FOREVER);
+		if (rc)
+			return rc == -LINUX_EINTR ? -ABI_ERESTARTSYS : rc;
 	}
 }
 

@@ -439,6 +439,53 @@ static void test_counters(void)
 	p->forked = 0;
 }
 
+static u64 park_deadline;
+static u32 *parker;
+static s64 (*park_host)(u32 *word, u32 expect, u64 deadline);
+
+/* Returns only when it is woken. */
+static s64 park_forever(u32 *word, u32 expect, u64 deadline)
+{
+	if (word == parker) /* and no lock */
+		park_deadline = deadline;
+	return park_host(word, expect, ABI_FOREVER);
+}
+
+/* A write that waits for more room than the host tells of. */
+static void test_counter_room(void)
+{
+	u64 *value = GUEST(0x100);
+	struct io_task task = {.t = guest_thread()->index, .nr = ABI_NR_write};
+	u32 waits;
+	s64 fd;
+
+	p->forked = 1;
+	fd = CALL(eventfd2, 0, 0);
+	*value = ~0ull - 3;
+	CALL(write, (u64)fd, page + 0x100, 8);
+	*(u64 *)GUEST(0x500) = 5;
+	task.a[0] = (u64)fd;
+	task.a[1] = page + 0x500;
+	task.a[2] = 8;
+	parker = &p->threads.thread[task.t].park;
+	park_host = fake.host.wait;
+	fake.host.wait = park_forever;
+	waits = __atomic_load_n(&io_waits, __ATOMIC_SEQ_CST);
+	io_start(&task);
+	WAIT_FOR(io_sleeps(task.t));
+	tap_ok(CALL(read, (u64)fd, page + 0x100, 8) == 8 &&
+		       *value == ~0ull - 3 && io_join(&task) == 8,
+	       "a reader wakes a write of more than there is room for");
+	tap_ok(waits == __atomic_load_n(&io_waits, __ATOMIC_SEQ_CST) &&
+		       park_deadline != ABI_FOREVER,
+	       "which does not ask the host again and again, but looks");
+	fake.host.wait = park_host;
+	tap_ok(CALL(read, (u64)fd, page + 0x100, 8) == 8 && *value == 5,
+	       "and is not lost");
+	CALL(close_range, 0, ~0u, 0);
+	p->forked = 0;
+}
+
 /* What happens from the copy to the child's first step. */
 static void test_start(void)
 {
@@ -570,6 +617,7 @@ int main(void)
 	test_copy();
 	test_pairs();
 	test_counters();
+	test_counter_room();
 	test_start();
 	test_pipes();
 	test_waiting();

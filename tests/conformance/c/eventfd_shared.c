@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "say.h"
@@ -133,6 +134,27 @@ static void test_full(void)
 	CHECK(exit_code(pid) == 0 && takes_value(fd) == 2 && !close(fd));
 }
 
+static void on_alarm(int signo)
+{
+	(void)signo;
+}
+
+/* A write of more than there is room for ends with a signal. */
+static void test_interrupted(void)
+{
+	struct itimerval often = {{0, 20000}, {0, 20000}}, never = {{0}, {0}};
+	struct sigaction act = {.sa_handler = on_alarm};
+	int fd = eventfd(0, 0);
+
+	CHECK(adds_value(fd, ~0ull - 3) &&
+	      events_of(fd, 0) == (POLLIN | POLLOUT));
+	CHECK(!sigaction(SIGALRM, &act, NULL));
+	CHECK(!setitimer(ITIMER_REAL, &often, NULL));
+	CHECK(!adds_value(fd, 9) && errno == EINTR);
+	CHECK(!setitimer(ITIMER_REAL, &never, NULL));
+	CHECK(takes_value(fd) == ~0ull - 3 && !close(fd));
+}
+
 /* A process that waits for room is woken when another one makes it, each time.
  * That one goes on, so no signal of its end wakes the first. */
 static void test_room(void)
@@ -203,6 +225,7 @@ int main(int argc, char **argv)
 	test_talk();
 	test_semaphore();
 	test_full();
+	test_interrupted();
 	test_room();
 	test_epoll();
 	return say_done();
