@@ -182,6 +182,7 @@ grpc_error_t grpc_function_handle_init(grpc_function_handle_t *handle,
 		return gridrpc_error_of(grid_error_code());
 	handle->module = m;
 	handle->function = (u32)function;
+	handle->ranks = 0;
 	handle->mark = HANDLE_MARK + opened;
 	return GRPC_NO_ERROR;
 }
@@ -252,6 +253,26 @@ grpc_function_handle_array_destruct_np(grpc_function_handle_t *handles,
 
 /* Calls -------------------------------------------------------------------- */
 
+/* A number of ranks goes before the other arguments. */
+static struct skep_request *start_stack(struct grid_client *c,
+					const struct skep_handle *m,
+					const grpc_function_handle_t *handle,
+					const grpc_arg_stack_t *stack)
+{
+	void *all[SKEP_PARAMS_MAX + 1], *const *values;
+	int ranks = handle->ranks;
+	u32 count;
+
+	values = gridrpc_stack_values(stack, &count);
+	if (ranks && count < SKEP_PARAMS_MAX) {
+		all[0] = &ranks;
+		memcpy(all + 1, values, count * sizeof(*values));
+		values = all;
+		count++;
+	}
+	return grid_call_start_at(c, m, handle->function, values, count);
+}
+
 /* The call of a handle with the values of `stack`, or else of `args`. */
 static grpc_error_t start_call(struct skep_request **request,
 			       const grpc_function_handle_t *handle,
@@ -259,8 +280,6 @@ static grpc_error_t start_call(struct skep_request **request,
 {
 	struct grid_client *c = gridrpc_client();
 	struct skep_handle *m;
-	void *const *values;
-	u32 count;
 
 	if (!c)
 		return GRPC_NOT_INITIALIZED;
@@ -268,11 +287,10 @@ static grpc_error_t start_call(struct skep_request **request,
 	if (!m)
 		return GRPC_INVALID_FUNCTION_HANDLE;
 	if (args) {
-		*request = grid_call_start(c, m, handle->function, *args);
+		*request = grid_call_start_ranks(c, m, handle->function,
+						 handle->ranks, NULL, *args);
 	} else if (stack) {
-		values = gridrpc_stack_values(stack, &count);
-		*request = grid_call_start_at(c, m, handle->function, values,
-					      count);
+		*request = start_stack(c, m, handle, stack);
 	} else {
 		return gridrpc_error_set(GRPC_OTHER_ERROR_CODE,
 					 "the argument stack is NULL");

@@ -71,6 +71,7 @@ typedef struct {
 	uint64_t mark;
 	void *module;
 	uint32_t function;
+	int ranks; /* 0: as many as the node has processors */
 } grpc_function_handle_t;
 
 typedef struct grpc_arg_stack grpc_arg_stack_t;
@@ -164,6 +165,64 @@ int grpc_invoke_arg_stack_np(grpc_object_handle_t_np *handle, char *method,
 			     grpc_arg_stack_t *stack);
 int grpc_invoke_arg_stack_async_np(grpc_object_handle_t_np *handle,
 				   char *method, grpc_arg_stack_t *stack);
+
+/*
+ * Ninf-G's attributes of handles. A name other than those below is refused with
+ * GRPC_RPC_REFUSED: agents connect to the hub, so there are no ports and
+ * queues.
+ */
+typedef enum {
+	GRPC_HANDLE_ATTR_HOSTNAME, /* char *: as `server` above */
+	GRPC_HANDLE_ATTR_PORT,
+	GRPC_HANDLE_ATTR_JOBMANAGER,
+	GRPC_HANDLE_ATTR_SUBJECT,
+	GRPC_HANDLE_ATTR_FUNCNAME, /* char *: the function, or the class */
+	GRPC_HANDLE_ATTR_JOBSTARTTIMEOUT,
+	GRPC_HANDLE_ATTR_JOBSTOPTIMEOUT,
+	/* grpc_argument_transfer_t_np *. The memory of arguments is always free
+	 * for other use when a call returns, which is all that they ask. */
+	GRPC_HANDLE_ATTR_WAIT_ARG_TRANSFER,
+	GRPC_HANDLE_ATTR_QUEUENAME,
+	GRPC_HANDLE_ATTR_MPI_NCPUS /* int *: ranks of an MPI job, not for
+				      objects */
+} grpc_handle_attr_name_t_np;
+typedef enum {
+	GRPC_ARGUMENT_TRANSFER_WAIT,
+	GRPC_ARGUMENT_TRANSFER_NOWAIT,
+	GRPC_ARGUMENT_TRANSFER_COPY
+} grpc_argument_transfer_t_np;
+/* The members belong to the library. */
+typedef struct {
+	char *host, *name;
+	int ranks;
+	grpc_argument_transfer_t_np transfer;
+} grpc_handle_attr_t_np;
+
+grpc_error_t grpc_handle_attr_initialize_np(grpc_handle_attr_t_np *attr);
+grpc_error_t grpc_handle_attr_destruct_np(grpc_handle_attr_t_np *attr);
+/* The value is copied. */
+grpc_error_t grpc_handle_attr_set_np(grpc_handle_attr_t_np *attr,
+				     grpc_handle_attr_name_t_np name,
+				     void *value);
+/* *value is a copy, for grpc_handle_attr_release_np; NULL: no name was set. */
+grpc_error_t grpc_handle_attr_get_np(grpc_handle_attr_t_np *attr,
+				     grpc_handle_attr_name_t_np name,
+				     void **value);
+grpc_error_t grpc_handle_attr_release_np(void *value);
+grpc_error_t
+grpc_function_handle_init_with_attr_np(grpc_function_handle_t *handle,
+				       grpc_handle_attr_t_np *attr);
+grpc_error_t
+grpc_function_handle_array_init_with_attr_np(grpc_function_handle_t *handles,
+					     size_t count,
+					     grpc_handle_attr_t_np *attr);
+grpc_error_t
+grpc_object_handle_init_with_attr_np(grpc_object_handle_t_np *handle,
+				     grpc_handle_attr_t_np *attr);
+grpc_error_t
+grpc_object_handle_array_init_with_attr_np(grpc_object_handle_t_np *handles,
+					   size_t count,
+					   grpc_handle_attr_t_np *attr);
 
 /*
  * Arguments, first to last, as a stack of pointers: to a scalar of whatever

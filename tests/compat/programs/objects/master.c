@@ -209,6 +209,57 @@ static void test_refusals(void)
 	      GRPC_FUNCTION_NOT_FOUND);
 }
 
+/* Attributes say which object, or which function, and where. */
+static void test_attributes(void)
+{
+	grpc_argument_transfer_t_np copy = GRPC_ARGUMENT_TRANSFER_COPY, *was;
+	grpc_object_handle_t_np o[2];
+	grpc_function_handle_t f;
+	grpc_handle_attr_t_np a;
+	int n = 0, *ranks;
+	char *name;
+
+	CHECK(!grpc_handle_attr_initialize_np(&a));
+	CHECK(!grpc_handle_attr_get_np(&a, GRPC_HANDLE_ATTR_FUNCNAME,
+				       (void **)&name) &&
+	      !name);
+	CHECK(!grpc_handle_attr_set_np(&a, GRPC_HANDLE_ATTR_HOSTNAME,
+				       (void *)"localhost"));
+	CHECK(!grpc_handle_attr_set_np(&a, GRPC_HANDLE_ATTR_FUNCNAME, text));
+	CHECK(!grpc_handle_attr_set_np(&a, GRPC_HANDLE_ATTR_FUNCNAME, sum));
+	CHECK(!grpc_handle_attr_set_np(&a, GRPC_HANDLE_ATTR_WAIT_ARG_TRANSFER,
+				       &copy));
+	CHECK(!grpc_handle_attr_get_np(&a, GRPC_HANDLE_ATTR_WAIT_ARG_TRANSFER,
+				       (void **)&was) &&
+	      *was == copy);
+	CHECK(!grpc_handle_attr_release_np(was));
+	CHECK(grpc_handle_attr_set_np(&a, GRPC_HANDLE_ATTR_PORT, &n) ==
+	      GRPC_RPC_REFUSED);
+	SAYS("GRPC_HANDLE_ATTR_PORT has no meaning here");
+	CHECK(grpc_handle_attr_set_np(&a, GRPC_HANDLE_ATTR_MPI_NCPUS, &n) ==
+	      GRPC_RPC_REFUSED);
+	SAYS("1 to 1024 ranks, not 0");
+	CHECK(!grpc_object_handle_array_init_with_attr_np(o, 2, &a));
+	CHECK(!grpc_invoke_np(&o[1], (char *)"add", 2.0));
+	CHECK(total_of(&o[1], 1) == 2 && total_of(&o[0], 0) == 0);
+	CHECK(!grpc_object_handle_array_destruct_np(o, 2));
+	n = 2;
+	CHECK(!grpc_handle_attr_set_np(&a, GRPC_HANDLE_ATTR_MPI_NCPUS, &n));
+	CHECK(!grpc_handle_attr_get_np(&a, GRPC_HANDLE_ATTR_MPI_NCPUS,
+				       (void **)&ranks) &&
+	      *ranks == 2);
+	CHECK(!grpc_handle_attr_release_np(ranks));
+	CHECK(grpc_object_handle_init_with_attr_np(&o[0], &a) ==
+	      GRPC_RPC_REFUSED);
+	SAYS("an object is one process");
+	CHECK(!grpc_handle_attr_set_np(&a, GRPC_HANDLE_ATTR_FUNCNAME,
+				       (void *)"objects/next"));
+	CHECK(!grpc_function_handle_init_with_attr_np(&f, &a));
+	CHECK(grpc_call(&f, &n) == GRPC_RPC_REFUSED);
+	SAYS("no MPI job runs it");
+	CHECK(!grpc_handle_attr_destruct_np(&a));
+}
+
 int main(void)
 {
 	grpc_object_handle_t_np o = {0};
@@ -223,6 +274,7 @@ int main(void)
 	test_losses();
 	test_plain();
 	test_refusals();
+	test_attributes();
 	CHECK(!grpc_object_handle_default_np(&o, sum));
 	CHECK(!grpc_finalize());
 	CHECK(!grpc_initialize(NULL));
