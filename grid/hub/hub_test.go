@@ -297,7 +297,7 @@ func TestLimitsOfALease(t *testing.T) {
 }
 
 func TestSilentNodeLosesItsCall(t *testing.T) {
-	w, m, a := newTrio(t, nil, 1)
+	w, m, a := newTrio(t, func(c *Config) { c.Sched.Keep = -1 }, 1)
 	m.call(5, []byte("x"))
 	first := a.nextLease()
 	w.clock.advance(11 * time.Second)

@@ -27,8 +27,12 @@ func (q *queue) position(c *call) int {
 	})
 }
 
+// add does nothing for a call that is there already.
 func (q *queue) add(c *call) {
 	at := q.position(c)
+	if at < len(q.calls) && q.calls[at] == c {
+		return
+	}
 	if at == q.front && q.front > 0 {
 		q.front--
 		q.calls[q.front] = c

@@ -61,6 +61,8 @@ type Lease struct {
 type Config struct {
 	Silence  time.Duration // a node that sends nothing for this long counts as silent (12 s)
 	Missing  time.Duration // a lease absent from its node's beats for this long is lost (8 s)
+	Keep     time.Duration // leases of a node that is away or silent are kept for this long (KeepDefault); < 0: not at all
+	Offer    time.Duration // after this time away its calls may begin on other nodes too (1.5 s)
 	Avoid    time.Duration // a node that failed a call does not get it again for this long (10 s)
 	Again    time.Duration // the same if every other node failed the call too (1 s)
 	NoNode   time.Duration // a call that fits no node fails after this time (60 s)
@@ -74,6 +76,9 @@ type Config struct {
 	Copies   int           // largest number of leases of one call at the same time (2)
 }
 
+// KeepDefault is the value of Config.Keep for 0.
+const KeepDefault = 2 * time.Minute
+
 // Event is one of the types below.
 type Event interface{ event() }
 
@@ -86,9 +91,15 @@ type NodeUp struct {
 	Apart  bool // it keeps users apart; only then it gets calls of a user who has an id
 	// It passes callbacks on; only then it gets calls that may call their master.
 	Callbacks bool
+	// It did not start again, and has these leases.
+	Back   bool
+	Leases []Fence
 }
 
-// NodeDown: the connection of a node ended.
+// NodeAway: the connection of a node ended without a word, so the node may come back.
+type NodeAway struct{ Node NodeID }
+
+// NodeDown: a node ended, or was removed.
 type NodeDown struct{ Node NodeID }
 
 // NodeBar: a node failed a safety check and gets no more work.
@@ -222,6 +233,7 @@ type Slept struct{ For time.Duration }
 type Woken struct{}
 
 func (NodeUp) event()       {}
+func (NodeAway) event()     {}
 func (NodeDown) event()     {}
 func (NodeBar) event()      {}
 func (NodeDrain) event()    {}
@@ -267,6 +279,12 @@ type Requeued struct {
 	Moved bool // nobody lost it: its node is drained
 }
 
+// Offered: the call may get another lease beside this one, whose node is away.
+type Offered struct {
+	Lease Lease
+	Why   string
+}
+
 // Reason says why a call failed.
 type Reason int
 
@@ -295,11 +313,17 @@ type Wake struct{ At time.Time }
 // MarkSilent: the node sent nothing for Config.Silence. The scheduler keeps it.
 type MarkSilent struct{ Node NodeID }
 
+// MarkLost: the node was away or silent for Config.Keep, so its leases are lost. One that is away
+// is forgotten.
+type MarkLost struct{ Node NodeID }
+
 func (Grant) action()      {}
 func (Cancel) action()     {}
 func (Commit) action()     {}
 func (Refuse) action()     {}
 func (Requeued) action()   {}
+func (Offered) action()    {}
 func (FailCall) action()   {}
 func (MarkSilent) action() {}
+func (MarkLost) action()   {}
 func (Wake) action()       {}

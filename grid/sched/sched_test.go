@@ -46,6 +46,10 @@ func formatAction(a Action) string {
 		return fmt.Sprintf("wake at %v", a.At.Sub(epoch))
 	case MarkSilent:
 		return "silent " + string(a.Node)
+	case MarkLost:
+		return "lost " + string(a.Node)
+	case Offered:
+		return fmt.Sprintf("offer %d", a.Lease.Call)
 	}
 	return "?"
 }
@@ -159,11 +163,11 @@ var scripts = []script{
 		step{3, callDone("b", 1, 1), []string{"refuse #1 from b"}},
 		step{4, callDone("b", 1, 2), []string{"commit 1 #2"}},
 	)},
-	{"twelve silent seconds do the same and leave the node known", Config{}, stepsFirst(
+	{"twelve silent seconds do the same and leave the node known", Config{Keep: -1}, stepsFirst(
 		step{0, submitCall(1, 1, modA), nil},
 		step{0, askSlots("a", 1), []string{"grant 1 to a #1"}},
 		step{11.9, Tick{}, nil},
-		step{12, Tick{}, []string{"silent a", "requeue 1"}},
+		step{12, Tick{}, []string{"silent a", "lost a", "requeue 1"}},
 		step{13, Beat{Node: "a", Leases: []Fence{1}}, []string{"cancel #1 at a"}},
 		step{14, callDone("a", 1, 1), []string{"refuse #1 from a"}},
 		step{15, askSlots("a", 1), []string{"grant 1 to a #2"}},
@@ -439,7 +443,7 @@ var scripts = []script{
 }
 
 func TestScripts(t *testing.T) {
-	for _, sc := range slices.Concat(scripts, seatScripts, labelScripts, userScripts, lendScripts) {
+	for _, sc := range slices.Concat(scripts, seatScripts, labelScripts, userScripts, lendScripts, awayScripts) {
 		t.Run(sc.name, func(t *testing.T) {
 			s := New(sc.cfg)
 			for i, st := range sc.steps {

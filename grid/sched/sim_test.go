@@ -25,6 +25,7 @@ type sim struct {
 	fence Fence
 	most  int        // limit on the number of calls
 	same  bool       // all calls are equal, so fairness can be checked
+	away  bool       // nodes come back to what they have
 	twin  *Scheduler // a second implementation to compare with, or nil
 }
 
@@ -52,7 +53,7 @@ type simCall struct {
 
 func newSim(t *testing.T, seed uint64) *sim {
 	m := &sim{
-		t: t, r: rand.New(rand.NewPCG(seed, 1)), s: New(Config{Losses: 1 << 30, Hold: 1}), now: epoch,
+		t: t, r: rand.New(rand.NewPCG(seed, 1)), s: New(Config{Losses: 1 << 30, Hold: 1, Keep: -1}), now: epoch,
 		calls: map[CallID]*simCall{}, held: map[SessionID]int{}, runs: map[SessionID]int{},
 		most: 300, same: seed%2 == 0,
 	}
@@ -279,6 +280,15 @@ func (m *sim) sendBeat(n *simNode) {
 
 func (m *sim) nodeJoins(n *simNode) {
 	n.up, n.mute = true, false
+	if m.away && m.r.IntN(3) > 0 {
+		m.handle(NodeUp{Node: n.id, Slots: n.slots, Memory: n.memory, Back: true, Leases: n.fences()})
+		for f := range n.leases {
+			if _, ok := n.work[f]; !ok {
+				m.t.Fatalf("node %s is back without lease %d, which is kept", n.id, f)
+			}
+		}
+		return
+	}
 	clear(n.work)
 	m.handle(NodeUp{Node: n.id, Slots: n.slots, Memory: n.memory})
 }
@@ -340,6 +350,9 @@ func (m *sim) step() {
 		m.submit()
 	case dice < 27:
 		m.cancel()
+	case dice < 30 && m.away:
+		m.handle(NodeAway{n.id})
+		n.up = false
 	case dice < 30:
 		m.handle(NodeDown{n.id})
 		n.up = false

@@ -42,6 +42,10 @@ type node struct {
 	id      NodeID
 	up      bool
 	silent  bool
+	away    bool      // its connection broke
+	since   time.Time // it has been silent or away since
+	offered bool      // its calls may begin elsewhere since then
+	lost    bool      // it was silent for Config.Keep
 	barred  bool
 	drained bool
 	heard   time.Time
@@ -155,6 +159,10 @@ func New(cfg Config) *Scheduler {
 	}
 	span(&cfg.Silence, 12*time.Second)
 	span(&cfg.Missing, 8*time.Second)
+	if cfg.Keep == 0 {
+		cfg.Keep = KeepDefault
+	}
+	span(&cfg.Offer, 1500*time.Millisecond)
 	span(&cfg.Avoid, 10*time.Second)
 	span(&cfg.Again, time.Second)
 	span(&cfg.NoNode, 60*time.Second)
@@ -193,6 +201,8 @@ func (s *Scheduler) Handle(now time.Time, ev Event) []Action {
 	switch e := ev.(type) {
 	case NodeUp:
 		s.nodeUp(e)
+	case NodeAway:
+		s.nodeAway(e.Node)
 	case NodeDown:
 		s.nodeDown(e.Node)
 	case NodeBar:
@@ -295,11 +305,14 @@ func (s *Scheduler) nodeUp(e NodeUp) {
 			return s.nodes[i].id > e.Node
 		})
 		s.nodes = slices.Insert(s.nodes, at, n)
+	} else if e.Back && n.up && n.slots == e.Slots && len(n.all()) > 0 {
+		s.nodeBack(n, e)
+		return
 	} else {
 		s.loseNode(n, "the node started again")
 	}
 	s.open.forget(n)
-	n.up, n.silent, n.heard = true, false, s.now
+	n.up, n.away, n.silent, n.lost, n.heard = true, false, false, false, s.now
 	n.slots, n.memory, n.about, n.apart = max(e.Slots, 0), e.Memory, e.About, e.Apart
 	n.backs = e.Callbacks
 	n.idle = map[Idle]int{}
@@ -381,8 +394,7 @@ func (s *Scheduler) noteHeard(id NodeID) *node {
 	}
 	n.heard = s.now
 	if n.silent {
-		n.silent = false
-		s.open.update(n)
+		s.takeBack(n)
 	}
 	return n
 }
@@ -669,6 +681,7 @@ func (s *Scheduler) handleSlept(d time.Duration) {
 	}
 	for _, n := range s.nodes {
 		shift(&n.heard)
+		shift(&n.since)
 		for _, l := range n.all() {
 			shift(&l.seen)
 		}
@@ -679,12 +692,14 @@ func (s *Scheduler) handleSlept(d time.Duration) {
 }
 
 func (s *Scheduler) handleTick() {
-	for _, n := range s.nodes {
-		if n.up && !n.silent && s.now.Sub(n.heard) >= s.cfg.Silence {
-			n.silent = true
+	for _, n := range slices.Clone(s.nodes) { // nodeDown removes some
+		if n.up && !n.away && !n.silent && s.now.Sub(n.heard) >= s.cfg.Silence {
+			n.silent, n.since, n.offered = true, s.now, false
+			n.want = 0
 			s.emit(MarkSilent{n.id})
-			s.loseNode(n, "its node is silent")
+			s.open.update(n)
 		}
+		s.watchAway(n)
 	}
 	s.failUnfit()
 }
@@ -701,7 +716,7 @@ func (s *Scheduler) failUnfit() {
 		}
 		most, any := s.mostMemory(ss.on)
 		for _, c := range ss.queue.all() {
-			if why := s.whyUnfit(c, most, any); why != "" && s.now.Sub(c.since) >= s.cfg.NoNode {
+			if why := s.whyUnfit(c, most, any); why != "" && len(c.leases) == 0 && s.now.Sub(c.since) >= s.cfg.NoNode {
 				s.fail(c, NoFit, why)
 			}
 		}
@@ -740,7 +755,7 @@ func (s *Scheduler) whyUnfit(c *call, most uint64, any bool) string {
 	return ""
 }
 
-func (n *node) isUsable() bool { return n.up && !n.silent && !n.barred }
+func (n *node) isUsable() bool { return n.up && !n.away && !n.silent && !n.barred }
 
 // takes reports whether the node may get work.
 func (n *node) takes() bool { return n.isUsable() && !n.drained }
