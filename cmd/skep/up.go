@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"skep/grid/agent"
 	"skep/grid/hub"
+	"skep/grid/sched"
 	"skep/internal/cli"
 	"skep/internal/service"
 )
@@ -32,6 +34,7 @@ type up struct {
 	allow     allowances
 	labels    labels
 	keepRuns  time.Duration
+	keepNodes time.Duration
 	quotas    hub.Quotas
 	signals   <-chan os.Signal // they ask for a restart
 }
@@ -53,6 +56,7 @@ func (u *up) options(f *cli.Flags) {
 	size(f, &u.quotas.Session, "quota-session", "store at most `SIZE` of these for one master (the same)")
 	size(f, &u.quotas.Node, "quota-node", "store at most `SIZE` of results from one node (3/4 of the total)")
 	f.DurationVar(&u.keepRuns, "keep-runs", 0, "keep runs for `TIME` until they reconnect, if this hub is killed and started again, or a user's connection breaks (2m)")
+	f.DurationVar(&u.keepNodes, "keep-nodes", sched.KeepDefault, "keep the calls of a node that is away for `TIME` until it comes back; 0: not at all (2m)")
 	f.BoolVar(&u.verbose, "verbose", false, "print more log messages")
 }
 
@@ -82,7 +86,7 @@ func (u *up) run(ctx context.Context, f *cli.Flags, words []string) error {
 	}
 	u.signals = restartSignals() // from here on, lest one ends the hub while it starts
 	h, err := hub.Open(hub.Config{State: hubState(dir), Listen: u.listen, Advertise: u.advertise,
-		Version: version, Quotas: u.quotas, Keep: true, Hold: u.keepRuns, Log: newLogger(u.verbose)})
+		Version: version, Quotas: u.quotas, Keep: true, Hold: u.keepRuns, Sched: sched.Config{Keep: cmp.Or(u.keepNodes, -1)}, Log: newLogger(u.verbose)})
 	if err != nil {
 		return err
 	}
@@ -212,6 +216,9 @@ func (u *up) check(f *cli.Flags) error {
 	}
 	if f.Given("keep-runs") && u.keepRuns <= 0 {
 		return f.Usagef("--keep-runs wants a time such as 5m, not %v", u.keepRuns)
+	}
+	if u.keepNodes < 0 {
+		return f.Usagef("--keep-nodes wants a time such as 5m, or 0, not %v", u.keepNodes)
 	}
 	return u.checkAddresses(f)
 }

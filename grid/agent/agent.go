@@ -108,9 +108,11 @@ type Agent struct {
 	cgroups   *cgroups // nil: guards alone hold programs to their limits
 	ungrouped error    // why there are no control groups
 
-	hubMu  sync.RWMutex
-	hub    hub        // the current connection, replaced when it breaks
-	asking sync.Mutex // held while this node's free slots are counted and reported
+	hubMu sync.RWMutex
+	hub   hub // the current connection, replaced when it breaks
+	// closed when there is a connection again; nil: there is one
+	unlinked chan struct{}
+	asking   sync.Mutex // held while this node's free slots are counted and reported
 
 	life    context.Context // of leases, beyond connections
 	endLife context.CancelFunc
@@ -494,6 +496,7 @@ func (a *Agent) endWorkers(workers []*worker) {
 // dropExecs ends the programs of a connection that broke, with which their streams broke.
 // Leases and workers stay.
 func (a *Agent) dropExecs() {
+	a.setLinked(false)
 	a.mu.Lock()
 	a.epoch++
 	for _, x := range a.execs {

@@ -139,6 +139,7 @@ type fakeHub struct {
 	lost    error // each blob
 	cut     error // each stream of a program
 	refuses error // each result
+	gone    bool  // no result can be sent
 	execs   map[string]net.Conn
 	origin  sync.Map // blobs by digest
 	cache   string   // directory of the agent's
@@ -179,6 +180,12 @@ func (h *fakeHub) args(_ context.Context, call, _, _ uint64) (io.ReadCloser, err
 }
 
 func (h *fakeHub) result(_ context.Context, call, _, n uint64, body io.Reader, sum func() string) error {
+	h.mu.Lock()
+	gone := h.gone
+	h.mu.Unlock()
+	if gone {
+		return errors.New("no connection")
+	}
 	b, err := io.ReadAll(body)
 	if err != nil {
 		return err

@@ -35,7 +35,7 @@ func (a *Agent) call(ctx context.Context, l *lease) {
 			Code: f.code, Text: failedText(f), Status: f.status}, nil, f.reason != proto.ReasonCancelled)
 	} else {
 		done.Wall = time.Since(began).Seconds()
-		a.reportEnd(l, proto.VerbDone, done, result, done.Inline)
+		a.reportEnd(l, proto.VerbDone, done, result, true)
 	}
 	a.sendAsk()
 }
@@ -240,6 +240,7 @@ func (a *Agent) callWorker(ctx context.Context, w *worker, l *lease) (*proto.Don
 		d.Digest = answer.digestHex()
 		return d, result, err
 	}
+	w.awaitHub()
 	err = a.toHub().result(ctx, l.Call, l.Fence, answer.Length, from, answer.digestHex)
 	if err != nil {
 		return nil, nil, a.resultError(ctx, w, err)

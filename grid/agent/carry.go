@@ -54,8 +54,9 @@ func carriedOf(l *proto.Lease) proto.Carried {
 	return proto.Carried{Session: l.Session, Client: l.Client, Call: l.Call, Fence: l.Fence}
 }
 
-// reportEnd ends a lease and sends its end to the hub. keep is false for an end that means
-// nothing to another hub.
+// reportEnd ends a lease and sends its end to the hub. keep is false for one that has the call
+// begin anew, as it does if no end is listed. A result that the hub has in a file is kept for the
+// same hub: another one has it run again.
 func (a *Agent) reportEnd(l *lease, verb proto.Verb, text any, raw []byte, keep bool) {
 	a.mu.Lock()
 	delete(a.leases, l.Fence)
@@ -95,4 +96,36 @@ func (a *Agent) resumeLease(fence uint64) {
 	if v != nil {
 		a.toHub().publish(v.verb, v.text, v.raw)
 	}
+}
+
+// setLinked notes whether there is a connection to the hub.
+func (a *Agent) setLinked(is bool) {
+	a.hubMu.Lock()
+	defer a.hubMu.Unlock()
+	switch {
+	case is && a.unlinked != nil:
+		close(a.unlinked)
+		a.unlinked = nil
+	case !is && a.unlinked == nil:
+		a.unlinked = make(chan struct{})
+	}
+}
+
+// awaitHub waits while there is no connection to the hub, so that a result which cannot be sent
+// twice is not lost. The worker waits too: neither its silence nor this time counts.
+func (w *worker) awaitHub() {
+	w.agent.hubMu.RLock()
+	linked := w.agent.unlinked
+	w.agent.hubMu.RUnlock()
+	if linked == nil {
+		return
+	}
+	w.called.start()
+	w.wire.pauseSilence(func() {
+		select {
+		case <-linked:
+		case <-w.process.done: // as when the call is cancelled
+		}
+	})
+	w.called.stop()
 }

@@ -348,6 +348,7 @@ func (a *Agent) runSession(ctx context.Context, node *ident.Node, cache *blob.St
 		a.config.Log("limits are measured by skep alone, without control groups: %v", a.ungrouped)
 	}
 	a.connected = true
+	a.setLinked(true)
 	clear(a.away)
 	a.handleWelcome(w)
 	a.config.logStatus("connected to the hub at %s as %s (%s)", address, node.Admission().Name, runtime.GOOS)

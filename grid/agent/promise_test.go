@@ -137,6 +137,50 @@ func TestOtherFrameInsideAResultIsRefused(t *testing.T) {
 	}
 }
 
+// startClient starts a call with a large result that has a number of its master.
+func (r *rig) startClient(client uint64) uint64 {
+	r.t.Helper()
+	l := r.makeLease(fnEcho, make([]byte, proto.InlineMax+1))
+	l.Client = client
+	return r.send(l)
+}
+
+// A result that cannot be sent twice waits while there is no connection to the hub, and its end is
+// kept for the hub.
+func TestLargeResultWaitsForTheHub(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, beeProgram(t), 1)
+	r.fake.gone = true
+	r.setLinked(false)
+	call := r.startClient(1)
+	waitUntil(t, "a result that waits", func() bool {
+		r.fake.mu.Lock()
+		_, failed := r.fake.failed[call]
+		r.fake.mu.Unlock()
+		r.pool.mu.Lock()
+		defer r.pool.mu.Unlock()
+		for w := range r.pool.all {
+			failed = failed || w.called.runs()
+		}
+		return failed
+	})
+	r.fake.mu.Lock()
+	r.fake.gone = false
+	r.fake.mu.Unlock()
+	r.setLinked(true)
+	r.mustSucceed(call)
+	if list := r.listCarried(); len(list) != 1 || list[0].Call != call {
+		t.Errorf("%+v", list)
+	}
+	r.setLinked(false) // a call that is cancelled does not wait
+	call = r.startClient(2)
+	waitUntil(t, "a lease", func() bool { return len(r.listCarried()) == 2 })
+	for _, l := range r.listCarried() {
+		r.Agent.cancel(l.Fence)
+	}
+	r.mustFail(call, proto.ReasonCancelled, "cancelled")
+}
+
 // If the hub refuses a result, the call ends with the hub's message.
 func TestRefusedResult(t *testing.T) {
 	t.Parallel()

@@ -66,6 +66,8 @@ func (h *Hub) offerCarried(n *node, list []proto.Carried) {
 		l := carried{n, sched.CallID(v.Call), sched.Fence(v.Fence)}
 		_, known := h.byKey[v.Session]
 		switch {
+		case h.isCurrent(sched.NodeID(n.info.ID), l.call, l.fence):
+			h.resume(l)
 		case len(v.Session) > keyMax || !h.back.open || !h.back.keys[v.Session] && !known:
 			h.dropCarried(l)
 		case !h.isEarlier(l):
@@ -150,12 +152,26 @@ func (h *Hub) adopt(c *call, l carried) {
 	c.caller.nodes[l.node] = true
 	h.setAdopted(l.fence, &adopted{c, l.node, h.cfg.Now()})
 	h.callEvent(c, c.leases[l.fence], CallLeased, "it continues after the hub was started again")
-	if err := h.publish(l.node.info.ID, proto.VerbResume, proto.Resume{Fence: uint64(l.fence)}, nil); err != nil {
-		h.log.Warn("a lease was not resumed", "node", l.node.info.Name, "error", err)
-	}
+	h.resume(l)
 	if c.lends {
 		h.handleEvent(c.lending(c.leases[l.fence], true))
 	}
+}
+
+// resume has a node send the end of a lease again, which may have been lost.
+func (h *Hub) resume(l carried) {
+	lockdep.AssertHeld(&h.mu)
+	if err := h.publish(l.node.info.ID, proto.VerbResume, proto.Resume{Fence: uint64(l.fence)}, nil); err != nil {
+		h.log.Warn("a lease was not resumed", "node", l.node.info.Name, "error", err)
+	}
+}
+
+// fencesOf lists the numbers of leases that a node brought.
+func fencesOf(list []proto.Carried) (fences []sched.Fence) {
+	for _, v := range list[:min(len(list), proto.CarriedMax)] {
+		fences = append(fences, sched.Fence(v.Fence))
+	}
+	return fences
 }
 
 // setAdopted notes an adopted lease.
@@ -237,10 +253,15 @@ func (h *Hub) requeueAdopted(f sched.Fence, why string) []sched.Event {
 	return []sched.Event{h.queuedEvent(c)}
 }
 
-// loseAdopted returns the events that queue the calls that a lost node had.
-func (h *Hub) loseAdopted(n *node, why string) (events []sched.Event) {
+// loseAdopted returns the events that queue the calls that a lost node had, but for those
+// that are kept.
+func (h *Hub) loseAdopted(n *node, why string, kept func(sched.Fence, *adopted) bool) (events []sched.Event) {
 	lockdep.AssertHeld(&h.mu)
-	for f := range n.adopted {
+	for f, a := range n.adopted {
+		if kept(f, a) {
+			a.seen = h.cfg.Now()
+			continue
+		}
 		events = append(events, h.requeueAdopted(f, why)...)
 	}
 	for k, l := range h.back.leases {
@@ -250,6 +271,11 @@ func (h *Hub) loseAdopted(n *node, why string) (events []sched.Event) {
 	}
 	return events
 }
+
+// noneKept and calledKept are for loseAdopted. The second is for a node that may come back: the
+// scheduler cannot let adopted calls begin elsewhere too, so only those wait that may not.
+func noneKept(sched.Fence, *adopted) bool       { return false }
+func calledKept(_ sched.Fence, a *adopted) bool { return a.call.called }
 
 // hearAdopted takes the adopted and carried leases out of those that a beat lists, because
 // the scheduler does not know them, and queues the calls of those that it lacks.

@@ -14,6 +14,7 @@ import (
 const (
 	NodeUp     = "up"
 	NodeSilent = "silent"
+	NodeAway   = "away" // its connection broke, and its calls are kept for it
 	NodeDown   = "down"
 	NodeBarred = "barred" // it failed a safety check
 )

@@ -256,7 +256,7 @@ func TestCallbacksAndTheNextHub(t *testing.T) {
 
 // A node that loses an adopted call that has called its master ends it.
 func TestAdoptedCallThatCalledIsLost(t *testing.T) {
-	w, m, a, l := newBackTrio(t, keepRuns)
+	w, m, a, l := newBackTrio(t, func(c *Config) { c.Keep, c.Sched.Keep = true, -1 })
 	w.crash(nil)
 	r := w.returnMaster(m)
 	r.call(7, []byte("args"))

@@ -28,6 +28,7 @@ const (
 	CallArriving = "arriving" // its arguments are
 	CallWaiting  = "waiting"
 	CallRunning  = "running"
+	CallAway     = "away" // it ran on a node that is away or silent, and may go on there
 )
 
 // CallInfo is a call that has not ended.
@@ -116,6 +117,8 @@ func (h *Hub) describeCall(c *call) CallInfo {
 	switch {
 	case c.state == callArriving:
 		i.State = CallArriving
+	case c.isAway():
+		i.State = CallAway
 	case h.isRunning(c):
 		i.State = CallRunning
 	}
@@ -125,6 +128,16 @@ func (h *Hub) describeCall(c *call) CallInfo {
 	}
 	slices.Sort(i.Nodes)
 	return i
+}
+
+// isAway reports whether a call has leases, and none of them on a node that is heard.
+func (c *call) isAway() bool {
+	for _, l := range c.leases {
+		if l.node.info.State != NodeAway && l.node.info.State != NodeSilent {
+			return false
+		}
+	}
+	return len(c.leases) > 0
 }
 
 var errCancelled = uapi.Errorf(uapi.ECancelled, "the call was cancelled with 'skep cancel'")

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -77,18 +78,37 @@ func (h *Hub) serveEngine(id string, c net.Conn) {
 	}
 	n.conn = nil
 	h.log.Debug("a node's connection ended", "node", id, "error", err)
-	h.nodeGone(n)
+	h.nodeAway(n)
+}
+
+// nodeAway is called with the lock held. A node with leases may come back to them; one that said
+// that it ends does not.
+func (h *Hub) nodeAway(n *node) {
+	lockdep.AssertHeld(&h.mu)
+	stays := n.info.State == NodeUp || n.info.State == NodeSilent || n.info.State == NodeAway
+	if n.leases == 0 || !stays || h.cfg.Sched.Keep < 0 {
+		h.nodeGone(n)
+		return
+	}
+	n.ready = false
+	h.setState(n, NodeAway, "")
+	h.handleEvent(sched.NodeAway{Node: sched.NodeID(n.info.ID)})
+	for _, e := range h.loseAdopted(n, "the connection to its node broke", calledKept) {
+		h.handleEvent(e)
+	}
+	h.endExecs(n, "the connection to the node broke")
+	h.dropReleases(n)
 }
 
 // nodeGone is called with the lock held.
 func (h *Hub) nodeGone(n *node) {
 	lockdep.AssertHeld(&h.mu)
 	n.ready = false
-	if n.info.State == NodeUp || n.info.State == NodeSilent {
+	if n.info.State == NodeUp || n.info.State == NodeSilent || n.info.State == NodeAway {
 		h.setState(n, NodeDown, "")
 	}
 	h.handleEvent(sched.NodeDown{Node: sched.NodeID(n.info.ID)})
-	for _, e := range h.loseAdopted(n, "the connection to its node broke") {
+	for _, e := range h.loseAdopted(n, "the connection to its node broke", noneKept) {
 		h.handleEvent(e)
 	}
 	h.endExecs(n, "the connection to the node broke")
@@ -141,7 +161,7 @@ func (h *Hub) DrainNode(name string, how Drain) error {
 		h.handleEvent(sched.NodeDrain{Node: sched.NodeID(id), On: on, Move: move, Why: drainedWhy})
 		if move {
 			go h.leaveNode(id)
-			for _, e := range h.loseAdopted(n, drainedWhy) {
+			for _, e := range h.loseAdopted(n, drainedWhy, noneKept) {
 				h.handleEvent(e)
 			}
 		}
@@ -282,7 +302,8 @@ func (h *Hub) admitNode(n *node, name string, v *proto.Hello) *proto.Problem {
 	i.Confined, i.Open = cleanText(v.Confined), cleanText(v.Open)
 	i.Moves = v.Moves
 	i.Drained = h.roster.isDrained(i.ID)
-	if n.ready || n.boot != v.Boot {
+	back, fences := n.boot == v.Boot && v.Boot != "", fencesOf(v.Carried)
+	if n.ready || !back {
 		h.endExecs(n, "the node's agent started again")
 	}
 	n.ready, n.boot, n.releases, n.rolls, n.holds, n.programs, n.data, n.objects = true, v.Boot, v.Releases, v.Rolls, v.Holds, v.Programs, v.Data, v.Objects
@@ -290,9 +311,10 @@ func (h *Hub) admitNode(n *node, name string, v *proto.Hello) *proto.Problem {
 		return &proto.Problem{Code: proto.ProblemRequest, Text: "the hub gives this node no work, for it failed a safety check (" + i.Problem + "): repair it, then restart the hub"}
 	}
 	h.setState(n, NodeUp, "")
-	h.handleEvent(sched.NodeUp{Node: sched.NodeID(i.ID), Slots: v.Slots, Memory: v.Memory, About: *i.About(), Apart: v.Apart, Callbacks: v.Callbacks})
+	h.handleEvent(sched.NodeUp{Node: sched.NodeID(i.ID), Slots: v.Slots, Memory: v.Memory, About: *i.About(), Apart: v.Apart, Callbacks: v.Callbacks, Back: back, Leases: fences})
 	h.handleEvent(sched.NodeDrain{Node: sched.NodeID(i.ID), On: i.Drained, Why: drainedWhy})
-	for _, e := range h.loseAdopted(n, "the node's agent connected again") {
+	kept := func(f sched.Fence, _ *adopted) bool { return back && slices.Contains(fences, f) }
+	for _, e := range h.loseAdopted(n, "the node's agent connected again", kept) {
 		h.handleEvent(e)
 	}
 	h.offerCarried(n, v.Carried)

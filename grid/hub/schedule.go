@@ -49,7 +49,18 @@ func (h *Hub) perform(a sched.Action) []sched.Event {
 		if n := h.nodes[string(a.Node)]; n != nil { // or it was removed
 			h.setState(n, NodeSilent, "")
 			h.dropReleases(n)
-			return h.loseAdopted(n, "its node is silent")
+			return h.loseAdopted(n, "its node is silent", calledKept)
+		}
+	case sched.MarkLost:
+		if n := h.nodes[string(a.Node)]; n != nil { // or it was removed
+			if n.info.State == NodeAway {
+				h.setState(n, NodeDown, "")
+			}
+			return h.loseAdopted(n, "its node did not come back", noneKept)
+		}
+	case sched.Offered:
+		if c := h.calls[a.Lease.Call]; c != nil {
+			h.callEvent(c, c.leases[a.Lease.Fence], CallRequeued, a.Why)
 		}
 	case sched.Wake:
 		time.AfterFunc(a.At.Sub(h.cfg.Now()), h.handleWake)
