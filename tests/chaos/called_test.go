@@ -66,6 +66,12 @@ func (s *scene) kill(k strike, run int, goOn func(), first bool) {
 	case "agent":
 		killNow(s.agent)
 		start = func() { s.startAgent() }
+	case "network":
+		s.goAway()
+		if list := skepJSON[hub.Calls](s, "calls").List; len(list) != 1 || list[0].State != hub.CallAway {
+			s.t.Errorf("the calls are %+v", list)
+		}
+		start = func() { s.net.heal(); s.awaitNode() }
 	case "hub":
 		killNow(s.hub)
 		start = func() { s.startHub() }
@@ -123,7 +129,7 @@ func (k strike) want() string {
 	switch {
 	case k.victim == "master":
 		return ""
-	case k.victim == "hub", k.isEarly():
+	case k.victim == "hub", k.victim == "network", k.isEarly():
 		return "right\n"
 	}
 	return calledWhy

@@ -199,10 +199,11 @@ const (
 	netFrozen
 	hubDiskFull
 	agentDiskFull
+	nodeAway
 )
 
 // without lists the disturbances that need no disks, as often as they shall happen.
-var without = []disturbance{agentKilled, agentStopped, hubStopped, hubKilled, hubKilled, hubKilled, netCut, netFrozen}
+var without = []disturbance{agentKilled, agentStopped, hubStopped, hubKilled, hubKilled, hubKilled, netCut, netFrozen, nodeAway}
 
 // await waits until f returns true.
 func (s *scene) await(what string, f func() bool) {
@@ -308,6 +309,11 @@ func (s *scene) disturb(how disturbance, after time.Duration, w way) {
 	case netCut:
 		s.t.Logf("the network is cut for %v", after)
 		s.net.cut()
+		pass()
+		s.net.heal()
+	case nodeAway:
+		s.t.Logf("the node is away for %v", after)
+		s.goAway()
 		pass()
 		s.net.heal()
 	case netFrozen:
