@@ -238,12 +238,46 @@ static void read_settings(void)
 	TAP(o2g_settings_read(&s, &o) == -EINVAL);
 }
 
+static void change_parts(void)
+{
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = 1};
+	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = 1};
+	struct o2g_address four = {0}, six = {0}, other = {0}, same;
+	char text[O2G_ADDRESS_TEXT];
+	struct o2g_name name = {0};
+
+	memset(&in.sin_addr, 1, sizeof(in.sin_addr));
+	memset(&in6.sin6_addr, 1, sizeof(in6.sin6_addr));
+	memcpy(&four.storage, &in, sizeof(in));
+	memcpy(&six.storage, &in6, sizeof(in6));
+	memset(&other.storage, 1, sizeof(other.storage));
+	other.storage.ss_family = AF_UNIX;
+	same = other;
+	o2g_address_set_any(&four);
+	o2g_address_set_port(&four, 5000);
+	o2g_address_set_any(&six);
+	o2g_address_set_port(&six, 5000);
+	memcpy(&in, &four.storage, sizeof(in));
+	memcpy(&in6, &six.storage, sizeof(in6));
+	tap_ok(in.sin_addr.s_addr == INADDR_ANY && in.sin_port == htons(5000) &&
+		       IN6_IS_ADDR_UNSPECIFIED(&in6.sin6_addr) &&
+		       in6.sin6_port == htons(5000),
+	       "address and port are set in either family");
+	o2g_address_set_any(&other);
+	o2g_address_set_port(&other, 5000);
+	tap_ok(!memcmp(&other, &same, sizeof(same)),
+	       "an address of another family stays as it is");
+	TAP(!strcmp(o2g_address_text(text, &other), "?"));
+	TAP(o2g_address_to_name(&name, &other, &name.id) == -EAFNOSUPPORT);
+}
+
 int main(void)
 {
 	unsetenv("SKEP_O2G_CREDIT");
 	unsetenv("SKEP_O2G_UNEXPECTED");
 	unsetenv("SKEP_O2G_ENGINE");
 	choose_addresses();
+	change_parts();
 	read_settings();
 	return tap_done();
 }

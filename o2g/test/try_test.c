@@ -191,18 +191,33 @@ static void test_ended(void)
 	close_tries();
 }
 
+/* The try was to wait so many ns from a moment after `before` on, until now. */
+static int waits_for(s64 ns, s64 before)
+{
+	return peer->dial->deadline >= before + ns &&
+	       peer->dial->deadline <= o2g_now_ns() + ns;
+}
+
 /* The pauses between tries that find no descriptor, in ms. */
 static u32 longest_pause(void)
 {
-	u32 most = 0;
+	u32 most = 0, next = 0;
+	int other = 0;
 
 	no_sockets = 1;
 	for (int i = 0; i < 20 && peer->dial; i++) {
+		const s64 before = o2g_now_ns();
+
 		if (i > 0)
 			o2g_try_expire(me, peer->dial);
-		if (peer->dial && peer->dial->pause_ms > most)
-			most = peer->dial->pause_ms;
+		if (i > 0 && peer->dial)
+			other += !waits_for(next * 1000000ll, before);
+		if (peer->dial)
+			next = peer->dial->pause_ms;
+		if (next > most)
+			most = next;
 	}
+	tap_ok(!other, "each attempt comes after its pause");
 	no_sockets = 0;
 	return most;
 }
@@ -210,6 +225,7 @@ static u32 longest_pause(void)
 static void test_pauses(void)
 {
 	u32 dials, waits;
+	s64 before;
 
 	open_tries(600000);
 	me->opener.complained = 1;
@@ -221,7 +237,10 @@ static void test_pauses(void)
 	close_tries();
 	open_tries(600000);
 	me->opener.complained = 1;
+	before = o2g_now_ns();
 	expect_peer();
+	tap_ok(waits_for(1000000000, before),
+	       "an endpoint that only receives lets the peer come first");
 	waits = longest_pause();
 	tap_ok(waits >= 10000 && waits <= 20000 && lost == 0,
 	       "an endpoint that only receives retries less often: %u ms",
@@ -279,6 +298,17 @@ static void test_timeouts(void)
 	tap_ok(peer->dial && peer->dial->deadline > before && lost == 0 &&
 		       peer->dial->socket >= 0,
 	       "an endpoint that only receives keeps waiting for a verdict");
+	close(fd);
+	close_tries();
+	open_tries(60000);
+	dial_peer();
+	fd = accept(listener, 0, 0);
+	work_until(&peer->dial->opening.dialled, 1);
+	prove_peer(fd, &theirs, &identity);
+	work_until(&peer->dial->proved, 1);
+	o2g_try_expire(me, peer->dial);
+	tap_ok(lost == 1 && !peer->dial,
+	       "a sender gives up a peer that proved itself and fell silent");
 	close(fd);
 	close_tries();
 }
