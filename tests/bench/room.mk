@@ -41,6 +41,11 @@ BENCHES += owner
 bench_owner := $(BENCH_RUN) owner
 bench_owner_needs = $(BENCH_RUN) $(B)/bin/skep $(BENCH)/linux/owner \
 	$(BENCH)/linux/spin $(CONF)/glibc/hello
+# In a guest where CRIU cannot work with this kernel.
+BENCHES += snapshot
+bench_snapshot := $(BENCH_RUN) snapshot
+bench_snapshot_needs = $(BENCH_RUN) $(B)/bin/bee $(BENCH)/linux/snapshot \
+	kernels $(B)/bin/skep-guest
 bench_bee_compute := $(BENCH_RUN) compute
 bench_bee_compute_needs := $(bench_common) $(BENCH)/linux/compute
 

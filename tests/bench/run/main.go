@@ -10,6 +10,7 @@
 //	run compute   work with few calls: native, bee, bee.exe
 //	run processes fork and execve: native, bee, bee under Wine
 //	run owner     what the owner of a PC notices of work: Skep's, and at nice 19 and 0
+//	run snapshot  a running program saved and restored: bee, CRIU
 //	run rpc       round trip of an empty remote call, beside raw TLS
 //	run argument  a large argument of a remote call, beside raw TLS
 //	run masters   small calls of 16 masters that share two slots, beside one master's
@@ -56,6 +57,8 @@ func main() {
 	var err error
 	if flag.Arg(0) == "page" {
 		err = b.writePage(flag.Args()[1:])
+	} else if flag.Arg(0) == "snapshot-here" { // perhaps in a guest, which writes no results
+		err = b.snapshotHere()
 	} else {
 		err = b.run(flag.Arg(0))
 	}
@@ -77,12 +80,12 @@ func (b *bench) writePage(args []string) error {
 func (b *bench) linesFolder() string { return filepath.Join(b.build, "bench", "results") }
 
 func (b *bench) run(what string) error {
-	steps := map[string]func() error{"call": b.call, "entry": b.benchEntry, "compute": b.benchCompute, "processes": b.benchProcesses, "owner": b.benchOwner,
+	steps := map[string]func() error{"call": b.call, "entry": b.benchEntry, "compute": b.benchCompute, "processes": b.benchProcesses, "owner": b.benchOwner, "snapshot": b.benchSnapshot,
 		"rpc": b.rpcCall, "argument": b.rpcArgument, "masters": b.rpcMasters, "mpi": b.benchMPI,
 		"mpi_delay": b.mpiDelay, "o2g_instructions": b.o2gInstructions, "o2g-kernel": b.o2gKernel, "dynamos": b.benchDynamos, "update-cycle": b.benchCycle}
 	step := steps[what]
 	if step == nil {
-		return fmt.Errorf("no bench %q; there are call, entry, compute, processes, owner, rpc, argument, masters, mpi, mpi_delay, o2g_instructions, o2g-kernel, update-cycle and dynamos", what)
+		return fmt.Errorf("no bench %q; there are call, entry, compute, processes, owner, snapshot, rpc, argument, masters, mpi, mpi_delay, o2g_instructions, o2g-kernel, update-cycle and dynamos", what)
 	}
 	b.work = filepath.Join(b.build, "bench", "work")
 	if err := os.MkdirAll(b.work, 0o755); err != nil {
