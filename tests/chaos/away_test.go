@@ -3,6 +3,7 @@
 package chaos
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -21,19 +22,20 @@ func (s *scene) goAway() {
 
 // A call that stands in its function, or in that of its master, when its node goes away is shown
 // as away, and goes on when the node is back: it has called its master, so it could not run again.
+// The node also goes away from a hub that stands still for longer than agents wait for one.
 func TestCallThatCalledOutlivesItsConnection(t *testing.T) {
 	s := newScene(t)
 	s.openLog()
 	s.startAgent("--token", s.startHub())
 	s.awaitNode()
-	for _, point := range []string{"in", "back"} {
-		said, passed := s.callAndStrike(strike{"network", point, 2}, "away-"+point, false)
-		if said != "right\n" {
-			t.Errorf("%s: the master says %q", point, said)
+	for i, k := range []strike{{"network", "in", 2}, {"network", "back", 2}, {"paused hub", "in", 2}} {
+		said, passed := s.callAndStrike(k, fmt.Sprintf("away-%d", i), false)
+		if said != k.want() {
+			t.Errorf("%v: the master says %q", k, said)
 		}
 		for _, line := range []string{"send 1", "in 1", "in 2", "in 3", "out 3", "back 3"} {
 			if n := len(passed) - len(slices.DeleteFunc(slices.Clone(passed), func(o string) bool { return o == line })); n != 1 {
-				t.Errorf("%s: %q passed %d times: %q", point, line, n, passed)
+				t.Errorf("%v: %q passed %d times: %q", k, line, n, passed)
 			}
 		}
 	}

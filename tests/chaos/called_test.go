@@ -72,6 +72,12 @@ func (s *scene) kill(k strike, run int, goOn func(), first bool) {
 			s.t.Errorf("the calls are %+v", list)
 		}
 		start = func() { s.net.heal(); s.awaitNode() }
+	case "paused hub":
+		s.hub.Process.Signal(syscall.SIGSTOP)
+		before := s.net.countEnded()
+		s.await("an agent that gives the hub up", func() bool { return s.net.countEnded() > before })
+		s.hub.Process.Signal(syscall.SIGCONT)
+		start = s.awaitNode
 	case "hub":
 		killNow(s.hub)
 		start = func() { s.startHub() }
@@ -129,7 +135,7 @@ func (k strike) want() string {
 	switch {
 	case k.victim == "master":
 		return ""
-	case k.victim == "hub", k.victim == "network", k.isEarly():
+	case k.victim == "hub", k.victim == "paused hub", k.victim == "network", k.isEarly():
 		return "right\n"
 	}
 	return calledWhy

@@ -28,6 +28,7 @@ type proxy struct {
 	frozen way
 	closed bool // connections are refused
 	conns  map[net.Conn]bool
+	ended  int // connections that have
 }
 
 func newProxy(t *testing.T, to string) *proxy {
@@ -85,6 +86,13 @@ func (p *proxy) remove(list ...net.Conn) {
 	for _, c := range list {
 		delete(p.conns, c)
 	}
+	p.ended++
+}
+
+func (p *proxy) countEnded() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ended
 }
 
 // pass copies one direction until one end closes, and then closes both.
