@@ -102,6 +102,7 @@ var forms = []struct{ text, want string }{
 	{"Define f(IN int n) Language \"C\"; Shrink \"no\"; Backend \"\"; {}", "f(\n\tIN int n)"},
 	{"Define f(IN broadcast int n, allocate OUT int *x, IN int broadcast) {}", "f(\n\tIN int n,\n\tOUT int x,\n\tIN int broadcast)"},
 	{"DefClass c { DefMethod _initialize() { } DefMethod f() { } }", "f() /* a method of the class c */"},
+	{"DefClass c { DefMethod Initialize() { } DefMethod f() { } }", "Initialize() /* every new worker runs it first */\n\nDefine f() /* a method of the class c */"},
 	{"DefClass c { DefState { int x; } DefMethod f() { } }", "f() /* a method of objects of the class c, which have state */"},
 	{"DefClass c { DefMethod f() { } DefState { int x; } }", "f() /* a method of objects of the class c, which have state */"},
 	{"DefClass c \"doc\" Required \"x.o\" { DefMethod f(IN int n) \"doc\" { } }", "f(\n\tIN int n) /* a method of the class c */"},
