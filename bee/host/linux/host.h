@@ -3,6 +3,7 @@
 #ifndef BEE_HOST_LINUX_HOST_H
 #define BEE_HOST_LINUX_HOST_H
 
+#include <signal.h>
 #include <skep/snapshot.h>
 
 #include "abi/include/lin.h"
@@ -102,6 +103,9 @@ void lin_timer_arm(u64 deadline_ns);
  * before. A guest thread calls it, with no lock held.
  */
 void lin_signals_settle(void);
+/* A signal of faults came from a process, not from this thread's code; only
+ * from its handler. */
+void lin_signal_sent(int sig, const siginfo_t *info);
 /* The helper's loop: timers and signals of the process. */
 __attribute__((noreturn)) void lin_helper_run(void);
 /* In the helper, while it does something else. */

@@ -164,7 +164,7 @@ void lin_signal(int sig, siginfo_t *info, void *context, u64 fs)
 	else if (info->si_code > 0 && !go_on(g))
 		on_fault(t, sig, info, g, fs);
 	else if (info->si_code <= 0)
-		lin_proc_exit((u32)sig);
+		lin_signal_sent(sig, info);
 	errno = saved;
 }
 

@@ -237,8 +237,56 @@ static void signal_pass(int sig, const siginfo_t *from)
 }
 
 /*
- * All signals that are sent to the process; no other thread accepts them.
- * Faults are signals of their thread, and two signals are the libc's.
+ * Signals of faults that a process sent. Their handler cannot pass them on,
+ * since its thread may hold a lock of abi, so the helper does. As on Linux one
+ * of a kind is pending at a time. A child of a fork may get one before it runs
+ * any code of ours, so each belongs to a process: others find nothing.
+ */
+enum { SENT_WRITTEN = 1, SENT_WHOLE };
+static struct {
+	u64 state; /* process number << 2 | phase; atomic */
+	siginfo_t info;
+} sent[SIGSEGV + 1]; /* the largest of them */
+
+void lin_signal_sent(int sig, const siginfo_t *info)
+{
+	u64 mine = (u64)getpid() << 2, old;
+	s32 to;
+
+	if (!__atomic_load_n(&bee.image.entered_ns, __ATOMIC_SEQ_CST))
+		lin_proc_exit((u32)sig);
+	old = __atomic_load_n(&sent[sig].state, __ATOMIC_SEQ_CST);
+	if (old == (mine | SENT_WRITTEN) || old == (mine | SENT_WHOLE) ||
+	    !__atomic_compare_exchange_n(&sent[sig].state, &old,
+					 mine | SENT_WRITTEN, 0,
+					 __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		return;
+	sent[sig].info = *info;
+	__atomic_store_n(&sent[sig].state, mine | SENT_WHOLE, __ATOMIC_SEQ_CST);
+	to = __atomic_load_n(&helper, __ATOMIC_SEQ_CST);
+	if (to) /* or it looks when it starts */
+		syscall(SYS_tgkill, getpid(), to, LIN_KICK);
+}
+
+static void pass_sent(void)
+{
+	const u64 whole = (u64)getpid() << 2 | SENT_WHOLE;
+	siginfo_t info;
+	int sig;
+
+	for (sig = 1; sig <= SIGSEGV; sig++) {
+		if (__atomic_load_n(&sent[sig].state, __ATOMIC_SEQ_CST) !=
+		    whole)
+			continue;
+		info = sent[sig].info;
+		__atomic_store_n(&sent[sig].state, 0, __ATOMIC_SEQ_CST);
+		signal_pass(sig, &info);
+	}
+}
+
+/*
+ * All other signals that are sent to the process; no other thread accepts them.
+ * Two signals are the libc's.
  */
 static void helper_signals(sigset_t *set)
 {
@@ -283,6 +331,7 @@ static void settle_signals(const sigset_t *set)
 	while ((sig = sigtimedwait(set, &info, &at_once)) > 0)
 		if (sig != LIN_KICK)
 			signal_pass(sig, &info);
+	pass_sent();
 	__atomic_store_n(&settled, want, __ATOMIC_SEQ_CST);
 	lin_wake(&settled, INT_MAX);
 }
@@ -316,6 +365,7 @@ void lin_helper_run(void)
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	__atomic_store_n(&helper, gettid(), __ATOMIC_SEQ_CST);
 	for (;;) {
+		pass_sent();
 		settle_signals(&set);
 		until = __atomic_load_n(&deadline, __ATOMIC_SEQ_CST);
 		time = until == ABI_FOREVER ? 0 : now_ns();

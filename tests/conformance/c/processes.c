@@ -188,6 +188,13 @@ static void check_signals(void)
 	await_caught();
 	CHECK(last.si_pid == a && last.si_code == SI_USER);
 	CHECK(exit_code(a) == 0);
+	catch (SIGSEGV, 0); /* nothing faults */
+	a = CHILD(kill(parent, SIGSEGV));
+	await_caught();
+	CHECK(caught == SIGSEGV && last.si_pid == a);
+	CHECK(exit_code(a) == 0 && signal(SIGSEGV, SIG_DFL) != SIG_ERR);
+	a = CHILD(pause_forever());
+	CHECK(kill(a, SIGILL) == 0 && exit_code(a) == 1000 + SIGILL);
 	sigemptyset(&set);
 	sigaddset(&set, SIGRTMIN + 3);
 	sigprocmask(SIG_BLOCK, &set, &old);
@@ -212,6 +219,76 @@ static void check_signals(void)
 	alarm(1000);
 	CHECK(exit_code(CHILD((int)alarm(0))) == 0); /* not inherited */
 	CHECK(alarm(0) > 900);
+}
+
+/* Not those that stop and continue, which take back one another, nor those of
+ * the C libraries and bee. */
+static int is_plain(int signo)
+{
+	switch (signo) {
+	case SIGKILL:
+	case SIGSTOP:
+	case SIGCONT:
+	case SIGTSTP:
+	case SIGTTIN:
+	case SIGTTOU:
+		return 0;
+	}
+	return (signo < 32 || signo > 34) && signo != 40;
+}
+
+/* A blocked signal does not end a call that waits. */
+static void check_blocked_call(pid_t parent)
+{
+	siginfo_t info;
+	sigset_t set;
+	char byte = 1;
+	int ends[2];
+	pid_t a;
+
+	CHECK(pipe(ends) == 0);
+	a = fork_or_end();
+	if (!a) {
+		usleep(50000); /* it probably waits by now */
+		_exit(kill(parent, SIGSEGV) || usleep(50000) ||
+		      write(ends[1], &byte, 1) != 1);
+	}
+	CHECK(read(ends[0], &byte, 1) == 1);
+	sigemptyset(&set);
+	sigaddset(&set, SIGSEGV);
+	CHECK(sigwaitinfo(&set, &info) == SIGSEGV && info.si_pid == a);
+	CHECK(exit_code(a) == 0);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+static void check_each_signal(void)
+{
+	const struct timespec limit = {60, 0};
+	pid_t parent = getpid(), a;
+	int signo, failed = 0;
+	sigset_t set, old;
+	siginfo_t info;
+
+	sigfillset(&set);
+	sigprocmask(SIG_BLOCK, &set, &old);
+	a = fork_or_end();
+	if (!a) {
+		for (signo = 1; signo <= 64; signo++)
+			failed += is_plain(signo) && kill(parent, signo);
+		_exit(failed);
+	}
+	for (signo = 1; signo <= 64; signo++) {
+		sigemptyset(&set);
+		sigaddset(&set, signo);
+		failed += is_plain(signo) &&
+			  (sigtimedwait(&set, &info, &limit) != signo ||
+			   info.si_pid != a);
+	}
+	CHECK(failed == 0);
+	CHECK(exit_code(a) == 0);
+	check_blocked_call(parent);
+	sigprocmask(SIG_SETMASK, &old, NULL);
 }
 
 static void check_groups(void)
@@ -452,6 +529,7 @@ int main(void)
 	check_stop();
 	check_sigchld();
 	check_signals();
+	check_each_signal();
 	check_groups();
 	check_pipes();
 	check_shared(word);
