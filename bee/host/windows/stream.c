@@ -445,6 +445,16 @@ static void put_bytes(struct win_stream *s, const u8 *p, u32 n)
 	WakeConditionVariable(&s->work);
 }
 
+/* Whether no reader is left of a pipe of bee. */
+static int own_broken(const struct win_stream *s)
+{
+	if (!s->own || !s->h)
+		return 0;
+	return is_shut(s, 0) ||
+	       (!PeekNamedPipe(s->h, NULL, 0, NULL, NULL, NULL) &&
+		GetLastError() == ERROR_BROKEN_PIPE);
+}
+
 s64 bee_stream_write(struct win_stream *s, const void *buf, u64 len)
 {
 	u32 room;
@@ -473,19 +483,12 @@ s64 bee_stream_write(struct win_stream *s, const void *buf, u64 len)
 	 * fails if nobody reads them. */
 	drain_stream(s, ORDER_MS);
 	AcquireSRWLockShared(&s->lock);
-	n = s->error ? s->error : n;
+	if (s->error)
+		n = s->error;
+	else if (s->used && own_broken(s)) /* the thread has not tried yet */
+		n = -LINUX_EPIPE;
 	ReleaseSRWLockShared(&s->lock);
 	return n;
-}
-
-/* Whether no reader is left of a pipe of bee. */
-static int own_broken(const struct win_stream *s)
-{
-	if (!s->own || !s->h)
-		return 0;
-	return is_shut(s, 0) ||
-	       (!PeekNamedPipe(s->h, NULL, 0, NULL, NULL, NULL) &&
-		GetLastError() == ERROR_BROKEN_PIPE);
 }
 
 /* Both ------------------------------------------------------------------- */
