@@ -48,11 +48,9 @@ func (b *bench) benchCycle() error {
 	}
 	defer os.RemoveAll(g.Dir())
 	defer g.Kill()
-	model, err := readOutput(ctx, g, lab.Program{Args: []string{"sed", "-n", "s/^model name.*: //p", "/proc/cpuinfo"}})
-	if err != nil {
+	if err := tellGuest(ctx, g); err != nil {
 		return err
 	}
-	fmt.Printf("Debian's %s with one processor, %s (TCG is QEMU's emulator, and many times slower than a processor)\n", g.Hello().Release, strings.TrimSpace(model))
 	text, err := readOutput(ctx, g, lab.Program{Args: []string{"/bin/sh", "-c", cycleProgram, "sh", b.binPath("skep"),
 		filepath.Join(b.build, "update", kernel, cycleUpdate+".skepup"), cycleUpdate, strconv.Itoa(cycleTimes)}})
 	if err != nil {

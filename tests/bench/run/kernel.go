@@ -71,6 +71,17 @@ func readOutput(ctx context.Context, g *lab.Guest, p lab.Program) (string, error
 	return out.String() + errs.String(), err
 }
 
+// tellGuest prints what a guest with one processor runs on.
+func tellGuest(ctx context.Context, g *lab.Guest) error {
+	model, err := readOutput(ctx, g, lab.Program{Args: []string{"sed", "-n", "s/^model name.*: //p", "/proc/cpuinfo"}})
+	if err != nil {
+		return err
+	}
+	fmt.Printf("Debian's %s with one processor, %s (TCG is QEMU's emulator, and many times slower than a processor)\n",
+		g.Hello().Release, strings.TrimSpace(model))
+	return nil
+}
+
 func (b *bench) kernelMachine(name string) lab.Machine {
 	return lab.Machine{Name: name, Kernel: kernelSeries, Memory: 2048, Build: b.build, Modules: []string{"o2g"}}
 }

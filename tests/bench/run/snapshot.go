@@ -71,12 +71,9 @@ func (b *bench) snapshotInGuest(args []string) (string, error) {
 	}
 	defer os.RemoveAll(g.Dir())
 	defer g.Kill()
-	model, err := readOutput(ctx, g, lab.Program{Args: []string{"sed", "-n", "s/^model name.*: //p", "/proc/cpuinfo"}})
-	if err != nil {
+	if err := tellGuest(ctx, g); err != nil {
 		return "", err
 	}
-	fmt.Printf("Debian's %s with one processor, %s (TCG is QEMU's emulator, and many times slower than a processor)\n",
-		g.Hello().Release, strings.TrimSpace(model))
 	return readOutput(ctx, g, lab.Program{Args: args})
 }
 
