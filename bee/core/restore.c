@@ -116,7 +116,11 @@ static int make_area(struct restore *r, const struct abi_snap_area *a)
 	if (a->prot & ABI_PROT_EXEC)
 		return 0;
 	if (a->bits & ABI_SNAP_COMMITTED)
-		rc = (int)r->os->mem_commit(a->start, a->end - a->start, write);
+		rc = (int)(r->s->place
+				   ? r->s->place(a->start, a->end - a->start)
+				   : r->os->mem_commit(a->start,
+						       a->end - a->start,
+						       write));
 	else
 		rc = (int)r->os->mem_release(a->start, a->end - a->start);
 	return rc ? report_failure(r, "there is too little memory", "", "") : 0;

@@ -65,16 +65,22 @@ static int area_wrong(struct parse *p, const struct abi_snap_area *a)
 	return a->start > a->end;
 }
 
+int bee_snap_pages_wrong(u64 addr, u64 bytes)
+{
+	return !bytes || bytes % SKEP_PAGE_SIZE ||
+	       bytes > BEE_SNAP_PAGES * (u64)SKEP_PAGE_SIZE ||
+	       addr % SKEP_PAGE_SIZE || addr > ~0ull - bytes;
+}
+
 /* 1, or the address of the pages. */
 static u64 pages_at(const u8 *payload, u64 len)
 {
-	u64 addr, bytes = len - 8;
+	u64 addr;
 
-	if (len < 8 + SKEP_PAGE_SIZE || bytes % SKEP_PAGE_SIZE ||
-	    bytes > BEE_SNAP_PAGES * (u64)SKEP_PAGE_SIZE)
+	if (len < 8)
 		return 1;
 	abi_memcpy(&addr, payload, 8);
-	return addr % SKEP_PAGE_SIZE || addr > ~0ull - bytes ? 1 : addr;
+	return bee_snap_pages_wrong(addr, len - 8) ? 1 : addr;
 }
 
 static int pages_wrong(struct parse *p, const u8 *payload, u64 len)
@@ -158,27 +164,44 @@ static int walk_sections(struct bee_snapshot *s)
 	return p.ended ? 0 : -1;
 }
 
-const char *bee_snap_parse(struct bee_snapshot *s, const u8 *bytes, u64 len)
+const char *bee_snap_head_wrong(const u8 *bytes)
 {
 	const struct bee_snap_head *head = (const void *)bytes;
-	struct skep_sha256 sha;
-	u8 digest[BEE_SNAP_DIGEST];
 
-	if (len < sizeof(*head) + BEE_SNAP_DIGEST ||
-	    abi_memcmp(head->magic, BEE_SNAP_MAGIC, sizeof(head->magic)))
+	if (abi_memcmp(head->magic, BEE_SNAP_MAGIC, sizeof(head->magic)))
 		return "it is no snapshot of bee";
 	if (head->version != BEE_SNAP_VERSION)
 		return "it has another version of the format; restore it with "
 		       "the bee that wrote it";
+	return 0;
+}
+
+const char *bee_snap_walk(struct bee_snapshot *s, const u8 *bytes, u64 len)
+{
 	abi_memset(s, 0, sizeof(*s));
 	s->bytes = bytes;
-	s->len = len - BEE_SNAP_DIGEST;
-	bee_sha256_init(&sha);
-	skep_sha256_update(&sha, bytes, s->len);
-	skep_sha256_final(&sha, digest);
-	if (abi_memcmp(digest, bytes + s->len, sizeof(digest)))
-		return "it is damaged: its digest is wrong";
+	s->len = len;
 	return walk_sections(s) ? "its contents are not valid" : 0;
+}
+
+const char *bee_snap_parse(struct bee_snapshot *s, const u8 *bytes, u64 len)
+{
+	struct skep_sha256 sha;
+	u8 digest[BEE_SNAP_DIGEST];
+	const char *why;
+
+	if (len < sizeof(struct bee_snap_head) + BEE_SNAP_DIGEST)
+		return "it is no snapshot of bee";
+	why = bee_snap_head_wrong(bytes);
+	if (why)
+		return why;
+	len -= BEE_SNAP_DIGEST;
+	bee_sha256_init(&sha);
+	skep_sha256_update(&sha, bytes, len);
+	skep_sha256_final(&sha, digest);
+	if (abi_memcmp(digest, bytes + len, sizeof(digest)))
+		return "it is damaged: its digest is wrong";
+	return bee_snap_walk(s, bytes, len);
 }
 
 const void *bee_snap_next(const struct bee_snapshot *s, u64 *at, u32 type,

@@ -69,6 +69,9 @@ struct bee_snap_pipe {
 struct bee_snapshot {
 	const u8 *bytes;
 	u64 len; /* without the digest */
+	/* Moves what came early for an area into its place; NULL: early pages
+	 * are in the file. 0 or an errno. */
+	s64 (*place)(u64 start, u64 len);
 	const struct bee_snap_cpu *cpu;
 	const struct bee_snap_program *program;
 	const struct abi_snap_process *process;
@@ -80,6 +83,12 @@ struct bee_snapshot {
  * their area.
  */
 const char *bee_snap_parse(struct bee_snapshot *s, const u8 *bytes, u64 len);
+/* Its parts, for a reader that has the digest of all bytes, and no early pages
+ * among those that it keeps. `bytes` has a struct bee_snap_head at least. */
+const char *bee_snap_head_wrong(const u8 *bytes);
+const char *bee_snap_walk(struct bee_snapshot *s, const u8 *bytes, u64 len);
+/* Whether no section has such pages. */
+int bee_snap_pages_wrong(u64 addr, u64 bytes);
 /* The next section of `type` from *at on, which starts at 0 and is advanced;
  * NULL: there is none. */
 const void *bee_snap_next(const struct bee_snapshot *s, u64 *at, u32 type,

@@ -155,6 +155,49 @@ static int restore_guest(void)
 	return has_begun() && finish_guest();
 }
 
+/* Writes "snap" to a pipe from which bee restores; `held` bytes come only
+ * when the program has not begun in spite of the others. */
+static int restore_pipe(off_t held)
+{
+	static char part[65536];
+	struct pollfd wait = {.events = POLLIN};
+	int from = open("snap", O_RDONLY), to;
+	off_t left = lseek(from, 0, SEEK_END) - held;
+	ssize_t n = 1;
+
+	start_bee((char *[]){0, 0, 0, (char *)"--restore", (char *)"pipe", 0});
+	to = open("pipe", O_WRONLY);
+	for (lseek(from, 0, SEEK_SET); n > 0 && left; left -= n) {
+		n = (ssize_t)sizeof(part);
+		n = read(from, part, (size_t)(left < n ? left : n));
+		n = write(to, part, (size_t)n);
+	}
+	wait.fd = sock;
+	if (held && poll(&wait, 1, 200))
+		left = 1;
+	n = read(from, part, (size_t)held);
+	left += n - write(to, part, (size_t)n);
+	close(from);
+	close(to);
+	return !left;
+}
+
+static void test_pipe(void)
+{
+	start_guest("memory");
+	await_file("ready");
+	tap_ok(ask_snapshot(SKEP_SNAPSHOT_HOLD), "a program is saved");
+	say_byte(1);
+	tap_ok(exit_code() == 125, "it ends");
+	mkfifo("pipe", 0600);
+	tap_ok(restore_pipe(BEE_SNAP_DIGEST) && has_begun() && finish_guest(),
+	       "it goes on from a pipe, but not without its end");
+	truncate("snap", (off_t)answer.bytes - 1);
+	tap_ok(restore_pipe(0) && !has_begun() &&
+		       exit_code() == BEE_EXIT_REFUSED,
+	       "a pipe that ends early is refused");
+}
+
 static void test_goes_on(void)
 {
 	start_guest("memory");
@@ -266,9 +309,12 @@ static void test_live(void)
 		tap_ok(ask_snapshot(SKEP_SNAPSHOT_HOLD), "and held");
 		say_byte(1);
 		tap_ok(exit_code() == 125, "it ends");
-		start_bee((char *[]){0, 0, 0, (char *)"--restore",
-				     (char *)"snap", 0});
-		tap_ok(has_begun(), "and goes on from the file");
+		if (i % 2)
+			restore_pipe(0);
+		else
+			start_bee((char *[]){0, 0, 0, (char *)"--restore",
+					     (char *)"snap", 0});
+		tap_ok(has_begun(), "and goes on from the file or a pipe");
 	}
 	tap_ok(finish_guest(), "each page is of the last moment");
 	start_guest("memory");
@@ -433,6 +479,7 @@ int main(int argc, char **argv)
 	test_hold();
 	test_alone();
 	test_stray();
+	test_pipe();
 	test_live();
 	test_live_exec();
 	test_exec();
@@ -441,6 +488,7 @@ int main(int argc, char **argv)
 	unlink("go");
 	unlink("got");
 	unlink("snap");
+	unlink("pipe");
 	unlink("m");
 	unlink("now");
 	unlink("child");

@@ -179,6 +179,12 @@ int lin_family_restored(s32 *guest, s32 *pid);
 void lin_snapshot_answer(u64 token);
 /* Reads options->restore into bee.snapshot. 0, or -1 after a message. */
 int lin_restore_open(struct bee_options *options);
+struct bee_snapshot;
+/* receive.c: reads a snapshot from a pipe. NULL, or what is wrong; in any case
+ * *bytes has *room bytes, or is NULL. The mirror is freed when the program has
+ * its memory. */
+const char *lin_receive(int fd, struct bee_snapshot *s, u8 **bytes, u64 *room);
+void lin_mirror_free(void);
 /* What execve passes on of a restored process; NULL: nothing. */
 const char *lin_restored_text(void);
 int lin_restored_take(const char *text);

@@ -492,23 +492,45 @@ static int report_refusal(const struct bee_options *o, const char *why)
 	return -1;
 }
 
-static int read_file(const struct bee_options *o)
+/* The size of a file; 0: it is none. */
+static u64 file_size(int fd)
 {
-	int fd = open(o->restore, O_RDONLY | O_CLOEXEC), err = 0;
 	struct stat st;
+
+	return fstat(fd, &st) || !S_ISREG(st.st_mode) ? 0 : (u64)st.st_size;
+}
+
+static int is_pipe(int fd)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && S_ISFIFO(st.st_mode);
+}
+
+static const char *read_file(int fd)
+{
+	length = file_size(fd);
+	if (!length)
+		return "it is no snapshot of bee";
+	bytes = bee_os_alloc(length);
+	if (!bytes)
+		return "there is too little memory";
+	if (lin_read_all(fd, bytes, length))
+		return "it cannot be read";
+	return bee_snap_parse(&snapshot, bytes, length);
+}
+
+static int read_snapshot(const struct bee_options *o)
+{
+	int fd = open(o->restore, O_RDONLY | O_CLOEXEC);
+	const char *why;
 
 	if (fd < 0)
 		return report_refusal(o, strerror(errno));
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || !st.st_size)
-		err = report_refusal(o, "it is no snapshot of bee");
-	length = (u64)st.st_size;
-	bytes = err ? NULL : bee_os_alloc(length);
-	if (!err && !bytes)
-		err = report_refusal(o, "there is too little memory");
-	if (!err && lin_read_all(fd, bytes, length))
-		err = report_refusal(o, "it cannot be read");
+	why = is_pipe(fd) ? lin_receive(fd, &snapshot, &bytes, &length)
+			  : read_file(fd);
 	close(fd);
-	return err;
+	return why ? report_refusal(o, why) : 0;
 }
 
 /* Its clocks go on where they were. */
@@ -527,13 +549,9 @@ int lin_restore_open(struct bee_options *o)
 {
 	static char program[PATH_MAX * 2];
 	static char *argv[2];
-	const char *why;
 
-	if (read_file(o))
+	if (read_snapshot(o))
 		return -1;
-	why = bee_snap_parse(&snapshot, bytes, length);
-	if (why)
-		return report_refusal(o, why);
 	if (o->program == o->restore) {
 		snprintf(program, sizeof(program), "%s%s", abi_lin_root_text(),
 			 snapshot.process->exe);
@@ -585,6 +603,7 @@ int lin_restore_start(void)
 			lin_family_numbered((s32)t->tid);
 		}
 	bee_os_free(bytes, length);
+	lin_mirror_free();
 	memset(&snapshot, 0, sizeof(snapshot));
 	if (!bee_restore_threads(&lin_host))
 		return 0;
