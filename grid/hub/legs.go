@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 	"time"
 
 	"skep/grid/move"
@@ -25,9 +24,11 @@ type leg struct {
 	id     string // of its exec
 	x      *execution
 	conn   io.ReadWriteCloser // nil: the node has not connected yet
-	write  sync.Mutex         // of frames
+	out    frameBox
 	dead   bool
 	ready  bool
+	early  bool // it takes an image before it is to start from it
+	passed bool // it was sent one
 	cpu    string
 	base   uint64 // input that an earlier leg had read
 	sent   uint64 // beyond that
@@ -35,6 +36,7 @@ type leg struct {
 
 	image  *io.PipeWriter // the blob that arrives
 	stored chan storedImage
+	ahead  *leg // gets it too: it is to go on from it
 }
 
 type storedImage struct {
@@ -126,7 +128,7 @@ func (l *leg) take(kind proto.ExecType, p []byte) error {
 			return errors.New("its answer cannot be read")
 		}
 		j.happen(func(now time.Time) []move.Action {
-			l.cpu, l.ready = v.CPU, true
+			l.cpu, l.early, l.ready = v.CPU, v.Early, true
 			return j.machine.Ready(now, l.number)
 		})
 	case proto.ExecStarted:
@@ -234,9 +236,10 @@ func (l *leg) takeTaken(p []byte) error {
 	return nil
 }
 
-// takeImage passes a part of an image to the blob store.
+// takeImage passes a part of an image to the blob store, and to the target of a move.
 func (l *leg) takeImage(p []byte) error {
 	if l.image == nil {
+		l.ahead = l.findAhead()
 		r, w := io.Pipe()
 		l.image, l.stored = w, make(chan storedImage, 1)
 		owner := "image " + session.NewID().String()
@@ -247,7 +250,29 @@ func (l *leg) takeImage(p []byte) error {
 		}()
 	}
 	l.image.Write(p) // an error comes with storedImage
+	if l.ahead != nil {
+		if !l.ahead.out.await() {
+			l.ahead = nil
+			return nil
+		}
+		l.ahead.send(proto.ExecImage, bytes.Clone(p))
+	}
 	return nil
+}
+
+// findAhead returns the leg that is to go on from the image that begins now, and can take it
+// while it arrives. If it turns out to be another one, its digest says so, so each leg gets one only.
+func (l *leg) findAhead() *leg {
+	j := l.job
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	state, number, _ := j.machine.State()
+	to := j.legs[j.machine.Target()]
+	if state != move.Freezing || number != l.number || to == nil || !to.early || to.passed {
+		return nil
+	}
+	to.passed = true
+	return to
 }
 
 func (l *leg) abortImage() {
@@ -297,6 +322,7 @@ func (l *leg) kill() {
 		return
 	}
 	l.dead = true
+	l.out.close()
 	if l.conn != nil {
 		l.conn.Close()
 	}
@@ -306,12 +332,20 @@ func (l *leg) kill() {
 	l.job.more.Broadcast()
 }
 
+// send sends a frame after those before it; p must remain.
 func (l *leg) send(t proto.ExecType, p []byte) {
-	l.write.Lock()
-	defer l.write.Unlock()
-	if l.conn != nil && proto.WriteExec(l.conn, t, p) != nil {
+	l.out.put(t, p, l.writeFrame)
+}
+
+func (l *leg) writeFrame(t proto.ExecType, p []byte) error {
+	if l.conn == nil {
+		return nil
+	}
+	err := proto.WriteExec(l.conn, t, p)
+	if err != nil {
 		l.conn.Close() // its reader says so
 	}
+	return err
 }
 
 func (l *leg) sendJSON(t proto.ExecType, v any) {
@@ -353,7 +387,7 @@ func (l *leg) feed() {
 			j.happen(func(time.Time) []move.Action { return j.machine.Stop() })
 			return
 		}
-		l.send(proto.ExecStdin, p)
+		l.send(proto.ExecStdin, bytes.Clone(p))
 		if end {
 			return
 		}

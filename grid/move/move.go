@@ -109,6 +109,9 @@ func New(now time.Time, r Rules, node string) (*Job, []Action) {
 // State returns what is going on, the leg that counts and its node.
 func (j *Job) State() (State, Leg, string) { return j.state, j.leg, j.node }
 
+// Target returns the leg that a program is moved to, 0 if there is none.
+func (j *Job) Target() Leg { return j.target }
+
 // Image returns the last checkpoint, empty if there is none.
 func (j *Job) Image() string { return j.image }
 

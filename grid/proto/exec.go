@@ -37,7 +37,7 @@ const (
 	ExecStarted // the program runs
 	ExecTaken   // how much input the program's pipe has taken since it began: 8 bytes
 	ExecFrozen  // all output until then was sent: ExecSave
-	ExecImage   // the next bytes of the image
+	ExecImage   // the next bytes of the image; from the hub: of the one that RESTORE will name, perhaps
 	ExecSaved   // the image is complete: ExecImageEnd
 	ExecUnsaved // it is not saved and goes on: ExecWhy
 	ExecLeave   // the owner of the node needs it: the program is to be moved
@@ -46,7 +46,8 @@ const (
 
 // ExecCPU says what a program may see of a node's CPU; only bee reads it.
 type ExecCPU struct {
-	CPU string `json:"cpu"`
+	CPU   string `json:"cpu"`
+	Early bool   `json:"early,omitempty"` // it takes IMAGE before RESTORE
 }
 
 // ExecSave names one of the times that a program is saved.
