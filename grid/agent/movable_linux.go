@@ -59,7 +59,8 @@ type movable struct {
 	stream *execStream
 	cancel context.CancelFunc
 	ctx    context.Context
-	path   string // of the program
+	stop   context.CancelFunc // of ctx
+	path   string             // of the program
 	begin  chan string
 	out    outlet
 	errs   outlet
@@ -71,11 +72,15 @@ type movable struct {
 	nonce   uint64
 	process *process
 	control *os.File
+	fifo    *os.File // bee reads the snapshot from it; nil: there is none
+	gate    *gate
 
 	saving sync.Mutex // held while it is saved, and held
 
 	mu      sync.Mutex
 	runs    bool
+	arrival *arrival
+	sealed  bool          // nothing arrives any more
 	resumed int           // the last serial that was resumed
 	changed chan struct{} // closed when resumed changes
 }
@@ -93,8 +98,10 @@ func (a *Agent) execMovable(ctx context.Context, cancel context.CancelFunc, e *p
 	if a.mover.bee == "" {
 		return 0, errors.New("this node cannot run movable programs: they need bee, and namespaces that confine them")
 	}
-	m := &movable{agent: a, exec: e, stream: s, ctx: ctx, cancel: cancel, begin: make(chan string, 1),
-		changed: make(chan struct{}), note: newLines(func(string) {})}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	m := &movable{agent: a, exec: e, stream: s, ctx: ctx, stop: stop, cancel: cancel, begin: make(chan string, 1),
+		changed: make(chan struct{})}
 	owner := "exec " + e.ID
 	defer a.ownArea().store.Unpin(owner)
 	if err := m.prepare(owner); err != nil {
@@ -106,9 +113,10 @@ func (a *Agent) execMovable(ctx context.Context, cancel context.CancelFunc, e *p
 	}
 	m.in = in
 	defer in.close()
-	if err := s.sendJSON(proto.ExecReady, proto.ExecCPU{CPU: a.mover.cpu}); err != nil {
+	if err := s.sendJSON(proto.ExecReady, proto.ExecCPU{CPU: a.mover.cpu, Early: true}); err != nil {
 		return 0, err
 	}
+	defer m.close()
 	go m.read()
 	over := make(chan struct{})
 	defer close(over)
@@ -163,6 +171,9 @@ func (m *movable) take(t proto.ExecType, p []byte) bool {
 	switch t {
 	case proto.ExecStdin:
 		return m.in.put(p)
+	case proto.ExecImage:
+		m.takeImage(p)
+		return true
 	case proto.ExecBegin, proto.ExecRestore:
 		select {
 		case m.begin <- string(p):
@@ -194,31 +205,18 @@ func (m *movable) take(t proto.ExecType, p []byte) bool {
 // run starts the program from its beginning or, if image is not empty, from an image.
 func (m *movable) run(image string) (int, error) {
 	a := m.agent
-	dir, err := a.makeOwn(a.ownArea(), "x")
-	if err != nil {
-		return 0, err
-	}
-	defer RemoveAll(dir)
-	m.dir = dir
-	m.report = a.reportFile(dir)
-	defer os.Remove(m.report)
-	c, snapshot, err := m.command(dir, image)
-	if snapshot != "" {
-		defer os.Remove(snapshot)
-	}
-	if err != nil {
-		return 0, err
-	}
 	program := a.owner.begin(false, func() { go m.stream.send(proto.ExecLeave, nil) })
 	defer program.end()
 	program.moves()
-	if err := m.start(c); err != nil {
+	if err := m.bring(image); err != nil {
 		return 0, err
 	}
 	program.attach(m.process)
-	if err := m.awaitStart(image); err != nil {
-		m.process.kill()
-		<-m.process.done
+	go m.in.feed(func(n uint64) { m.stream.send(proto.ExecTaken, binary.LittleEndian.AppendUint64(nil, n)) })
+	if image != "" {
+		m.gate.open() // if it has ended, it says why
+	}
+	if err := m.awaitStart(); err != nil {
 		return 0, err
 	}
 	wall := seconds(a.limitsFor(m.exec.Limits).Wall)
@@ -268,15 +266,14 @@ func (m *movable) makeDirs(dir string) error {
 	return nil
 }
 
-// command returns what starts the program, and the name of the snapshot from which it goes on.
-func (m *movable) command(dir, image string) (c *command, snapshot string, err error) {
+// command returns what starts the program.
+func (m *movable) command() (*command, error) {
 	a := m.agent
-	if err := m.makeDirs(dir); err != nil {
-		return nil, "", err
+	if err := m.makeDirs(m.dir); err != nil {
+		return nil, err
 	}
-	m.nonce = newNonce()
 	if err := a.makeReport(m.report); err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	files := []string{a.mover.bee, m.path}
 	args := []string{a.mover.bee, "--idle", "--control", streamNumber, "--report", m.report, "--nonce", fmt.Sprintf("%016x", m.nonce)}
@@ -285,12 +282,9 @@ func (m *movable) command(dir, image string) (c *command, snapshot string, err e
 		args = append(args, "--memory", fmt.Sprint(max(l.Memory, lowestBytes)))
 		l.Memory = 0 // bee measures it
 	}
-	if image != "" {
-		if snapshot, err = m.unpack(dir, image, l.Disk); err != nil {
-			return nil, snapshot, err
-		}
-		files = append(files, snapshot)
-		args = append(args, "--restore", snapshot, m.path)
+	if m.fifo != nil {
+		files = append(files, m.fifo.Name())
+		args = append(args, "--restore", m.fifo.Name(), m.path)
 	} else {
 		args = append(args, "--clean-env", "--env", guestPATH, "--env", "TMPDIR=/tmp")
 		for _, v := range m.exec.Env {
@@ -298,37 +292,9 @@ func (m *movable) command(dir, image string) (c *command, snapshot string, err e
 		}
 		args = append(append(args, "--name", m.exec.Name, m.path), m.exec.Args...)
 	}
-	b := a.boundsFor([]string{dir, m.report}, files)
-	b.Job = dir
-	return &command{path: a.mover.bee, dir: dir, cwd: jobDir, env: os.Environ(), args: args, bounds: b, limits: l, control: true}, snapshot, nil
-}
-
-// unpack returns the file of bee's part of an image. The hub keeps the image until the program
-// runs again, so this node does not.
-func (m *movable) unpack(dir, image string, most uint64) (string, error) {
-	a := m.agent
-	own := a.ownArea()
-	owner := "image of exec " + m.exec.ID
-	own.store.Pin(image, owner)
-	defer own.store.Discard(owner)
-	if _, err := a.fetchInto(m.ctx, own, image); err != nil {
-		return "", fmt.Errorf("the program's image was not received: %w", err)
-	}
-	path, err := own.store.Path(image)
-	if err != nil {
-		return "", err
-	}
-	from, err := openCached(path)
-	if err != nil {
-		return "", err
-	}
-	defer from.Close()
-	snapshot, err := os.CreateTemp(own.tmp, "s")
-	if err != nil {
-		return "", err
-	}
-	defer snapshot.Close()
-	return snapshot.Name(), unpackImage(from, snapshot, dir, a.confined.RunAs, most, m.fileMost())
+	b := a.boundsFor([]string{m.dir, m.report}, files)
+	b.Job = m.dir
+	return &command{path: a.mover.bee, dir: m.dir, cwd: jobDir, env: os.Environ(), args: args, bounds: b, limits: l, control: true}, nil
 }
 
 // start starts the process and the copies of its streams.
@@ -355,12 +321,11 @@ func (m *movable) start(c *command) error {
 		return err
 	}
 	m.process, m.control = p, p.stream.(*os.File)
-	go m.in.feed(func(n uint64) { m.stream.send(proto.ExecTaken, binary.LittleEndian.AppendUint64(nil, n)) })
 	return nil
 }
 
 // awaitStart waits until the program runs, or has ended without having run.
-func (m *movable) awaitStart(image string) error {
+func (m *movable) awaitStart() error {
 	begun := make(chan bool, 1)
 	go func() {
 		var b [1]byte
