@@ -141,8 +141,9 @@ type fakeHub struct {
 	refuses error // each result
 	gone    bool  // no result can be sent
 	execs   map[string]net.Conn
-	origin  sync.Map // blobs by digest
-	cache   string   // directory of the agent's
+	lasts   func(has *uint64) (execConn, error) // in place of execs
+	origin  sync.Map                            // blobs by digest
+	cache   string                              // directory of the agent's
 }
 
 func (h *fakeHub) exchangeHello(context.Context, proto.Hello) (proto.Welcome, error) {
@@ -210,10 +211,13 @@ func (h *fakeHub) callback(ctx context.Context, call, fence uint64, payload []by
 	return answer(ctx, payload)
 }
 
-func (h *fakeHub) exec(_ context.Context, id string, _ uint64) (io.ReadWriteCloser, error) {
+func (h *fakeHub) exec(_ context.Context, id string, _ uint64, has *uint64) (execConn, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.execs[id], h.cut
+	if has != nil && h.lasts != nil {
+		return h.lasts(has)
+	}
+	return execConn{Conn: h.execs[id]}, h.cut
 }
 
 // fetch copies a blob from origin to the cache, unless the cache has it.

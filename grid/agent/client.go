@@ -210,15 +210,22 @@ func (e *atEnd) Read(p []byte) (int, error) {
 }
 
 // exec turns a connection of its own into exec's frames.
-func (c *client) exec(ctx context.Context, id string, fence uint64) (io.ReadWriteCloser, error) {
+func (c *client) exec(ctx context.Context, id string, fence uint64, has *uint64) (e execConn, err error) {
 	conn, err := c.dial(ctx)
 	if err != nil {
-		return nil, err
+		return e, err
 	}
-	conn.SetDeadline(time.Now().Add(requestLimit))
+	late := time.Now().Add(requestLimit)
+	if t, ok := ctx.Deadline(); ok && t.Before(late) {
+		late = t
+	}
+	conn.SetDeadline(late)
 	r, err := http.NewRequest(http.MethodPost, base+proto.PathExec(id, fence), nil)
 	if err != nil {
-		return nil, err
+		return e, err
+	}
+	if has != nil {
+		r.Header.Set(proto.HeaderHas, strconv.FormatUint(*has, 10))
 	}
 	r.Header.Set("Connection", "Upgrade")
 	r.Header.Set("Upgrade", "skep-exec")
@@ -229,13 +236,19 @@ func (c *client) exec(ctx context.Context, id string, fence uint64) (io.ReadWrit
 		if resp, err = http.ReadResponse(in, r); err == nil {
 			err = checkResponse(resp, http.StatusSwitchingProtocols)
 		}
+		if err == nil {
+			keep, _ := strconv.ParseUint(resp.Header.Get(proto.HeaderKeep), 10, 40) // a hub of an earlier version says none
+			e.has, _ = strconv.ParseUint(resp.Header.Get(proto.HeaderHas), 10, 64)
+			e.keep = time.Duration(keep) * time.Millisecond
+		}
 	}
 	if err != nil {
 		conn.Close()
-		return nil, err
+		return e, err
 	}
 	conn.SetDeadline(time.Time{})
-	return &upgraded{conn, in}, nil
+	e.Conn = &upgraded{conn, in}
+	return e, nil
 }
 
 type upgraded struct {

@@ -138,7 +138,7 @@ func TestStreamsFromTheHub(t *testing.T) {
 			echo, _ = rw.ReadString('\n')
 		}
 	})
-	s, err := cli.exec(t.Context(), "id", 0)
+	s, err := cli.exec(t.Context(), "id", 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,15 +160,15 @@ func TestStreamsFromTheHub(t *testing.T) {
 		"EOF":                "",
 	} {
 		answer = text
-		s, err := cli.exec(t.Context(), "id", 0)
+		s, err := cli.exec(t.Context(), "id", 0, nil)
 		checkText(t, text, err, want)
-		if s != nil {
+		if s.Conn != nil {
 			t.Errorf("%q gave streams", text)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := cli.exec(ctx, "id", 0); !errors.Is(err, context.Canceled) {
+	if _, err := cli.exec(ctx, "id", 0, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("with an ended context: %v", err)
 	}
 }

@@ -22,8 +22,8 @@ type execution struct {
 	movable bool // by the hub
 }
 
-// runExec runs one program with its standard streams at the hub. It begins at once, because the
-// operator starts it interactively, and takes a slot from calls.
+// runExec runs a program without a lease: a movable one, or of a hub of an earlier version. It
+// begins at once, because the operator starts it interactively, and takes a slot from calls.
 func (a *Agent) runExec(ctx context.Context, e *proto.Exec) {
 	ctx, cancel := context.WithCancel(ctx)
 	a.mu.Lock()
@@ -117,7 +117,7 @@ func (o execOutput) Write(p []byte) (int, error) {
 var errStopped = errors.New("the program was stopped")
 
 func (a *Agent) execRun(ctx context.Context, cancel context.CancelFunc, e *proto.Exec) error {
-	rw, err := a.toHub().exec(ctx, e.ID, 0)
+	rw, err := a.toHub().exec(ctx, e.ID, 0, nil)
 	if err != nil {
 		return fmt.Errorf("its streams cannot be opened: %w", err)
 	}

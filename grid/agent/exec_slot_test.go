@@ -44,7 +44,7 @@ func (r *rig) lastAsk() proto.Ask {
 	return r.fake.asks[len(r.fake.asks)-1]
 }
 
-// A program of the operator begins at once, also where no slot is free, and counts as one of the
+// A program without a lease begins at once, also where no slot is free, and counts as one of the
 // slots' until it ends. A call that it left no slot goes back to the hub and counts no attempt.
 func TestOperatorsProgramTakesASlot(t *testing.T) {
 	runOnSubstrates(t, 1, func(t *testing.T, r *rig) {

@@ -5,6 +5,8 @@ package agent
 import (
 	"context"
 	"io"
+	"net"
+	"time"
 
 	"skep/grid/proto"
 )
@@ -22,10 +24,19 @@ type hub interface {
 	// callback sends the payload of CALLBACK for a lease, and returns that of RETURN when the
 	// master's function has returned.
 	callback(ctx context.Context, call, fence uint64, payload []byte) ([]byte, error)
-	// exec opens the standard streams of a program; fence is that of its lease, or 0.
-	exec(ctx context.Context, id string, fence uint64) (io.ReadWriteCloser, error)
+	// exec opens the standard streams of a program. fence is that of its lease, or 0. If has is not
+	// nil, they may outlive their connection: this side has so many bytes of the hub's.
+	exec(ctx context.Context, id string, fence uint64, has *uint64) (execConn, error)
 	// fetch brings a blob into a store and continues a partial download.
 	fetch(ctx context.Context, digest string, into store) (bytes uint64, err error)
+}
+
+// An execConn carries the standard streams of a program.
+type execConn struct {
+	net.Conn
+	// keep is for how long the hub keeps them without a connection; 0: they end with this one.
+	keep time.Duration
+	has  uint64 // so many bytes of this side's it has
 }
 
 // A store is the cache of blobs.

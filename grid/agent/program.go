@@ -6,13 +6,19 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
 
+	"skep/grid/lasting"
 	"skep/grid/proto"
 	"skep/internal/uapi"
 )
 
-// tryProgram runs a program that a user with an account started with `skep exec`: in a slot and
-// in the area of its user, like a call. Its standard streams are at the hub.
+// tryProgram runs a program of `skep exec` under a lease: in a slot and in the area of its user,
+// like a call. Its standard streams are at the hub.
 func (a *Agent) tryProgram(ctx context.Context, l *lease) (*proto.Done, []byte, error) {
 	fetched, err := a.fetchBlobs(ctx, l)
 	if err != nil {
@@ -29,13 +35,14 @@ func (a *Agent) tryProgram(ctx context.Context, l *lease) (*proto.Done, []byte, 
 		evicted.sendBye()
 		a.pool.removeWorker(evicted)
 	}
-	rw, err := a.toHub().exec(ctx, l.Exec.ID, l.Fence)
+	rw, err := a.openStreams(ctx, l)
 	if err != nil {
 		return nil, nil, failf(proto.ReasonTransfer, uapi.EInternal, "its streams cannot be opened: %v", err)
 	}
-	defer rw.Close()
+	defer closeStreams(ctx, rw)
 	s := &execStream{rw: rw}
-	e := proto.Exec{ID: l.Exec.ID, Program: l.Worker.Module, Name: l.Exec.Name, Args: l.Exec.Args, Env: l.Exec.Env, Limits: l.Limits}
+	s.send(proto.ExecStdout, nil) // the hub keeps no stream on which nothing came
+	e := proto.Exec{ID: l.Exec.ID, Program: l.Worker.Module, Name: l.Exec.Name, Args: l.Exec.Args, Env: l.Exec.Env, Limits: l.Limits, Update: l.Exec.Update}
 	end, err := a.execProgram(ctx, l.cancel, &e, s, l.area, l.program)
 	switch {
 	case err != nil:
@@ -56,4 +63,45 @@ func (a *Agent) tryProgram(ctx context.Context, l *lease) (*proto.Done, []byte, 
 	none := sha256.Sum256(nil)
 	return &proto.Done{Call: l.Call, Fence: l.Fence, Inline: true, Digest: hex.EncodeToString(none[:]), Fetched: fetched,
 		Program: e.Program, Substrate: a.substrate().String(), Nonce: end.proof.nonce, Calls: end.proof.calls}, nil, nil
+}
+
+// openStreams connects to the hub for the streams of a program under a lease. They outlive their
+// connection, as the lease does, unless the hub is of an earlier version.
+func (a *Agent) openStreams(ctx context.Context, l *lease) (io.ReadWriteCloser, error) {
+	var has uint64
+	first, err := a.toHub().exec(ctx, l.Exec.ID, l.Fence, &has)
+	if err != nil || first.keep == 0 {
+		return first.Conn, err
+	}
+	d := &lasting.Dialer{Limits: lasting.Default}
+	d.Keep = first.keep
+	d.Dial = func(context.Context, uint64) (net.Conn, uint64, error) {
+		d.Dial = func(ctx context.Context, ours uint64) (net.Conn, uint64, error) {
+			c, err := a.toHub().exec(ctx, l.Exec.ID, l.Fence, &ours)
+			if p := (*proto.Problem)(nil); errors.As(err, &p) {
+				err = fmt.Errorf("%w: %v", lasting.ErrOver, p)
+			}
+			return c.Conn, c.has, err
+		}
+		return first.Conn, 0, nil
+	}
+	return d.Open(ctx)
+}
+
+// streamsEnd is how long a program that was cancelled waits until the hub has read why.
+const streamsEnd = time.Second
+
+// closeStreams waits until the hub has all that a program wrote: the end of its lease is said only
+// then, since the hub does not wait for the streams of one that failed.
+func closeStreams(ctx context.Context, rw io.ReadWriteCloser) {
+	defer rw.Close()
+	c, lasts := rw.(*lasting.Conn)
+	if !lasts {
+		return
+	}
+	defer c.Fail(net.ErrClosed)
+	c.CloseWrite()
+	late := context.AfterFunc(ctx, func() { time.AfterFunc(streamsEnd, func() { c.Fail(net.ErrClosed) }) })
+	defer late()
+	c.Flush(lasting.Default.Keep)
 }

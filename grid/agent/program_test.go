@@ -4,13 +4,16 @@ package agent
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
+	"skep/grid/lasting"
 	"skep/grid/proto"
 )
 
@@ -24,6 +27,13 @@ type rigProgram struct {
 // beginProgram grants a lease of busybox to a user.
 func (r *rig) beginProgram(user string, l proto.Limits, args ...string) *rigProgram {
 	r.t.Helper()
+	p := r.programLease(user, l, args...)
+	r.send(p.lease)
+	return p
+}
+
+func (r *rig) programLease(user string, l proto.Limits, args ...string) *rigProgram {
+	r.t.Helper()
 	v := r.makeLease(0, nil)
 	inline.Store(v.Digest, []byte{})
 	v.Worker.Module, v.User, v.Session, v.Limits = r.publishBlob(readBusybox(r.t)), user, "of "+user, l
@@ -32,7 +42,6 @@ func (r *rig) beginProgram(user string, l proto.Limits, args ...string) *rigProg
 	r.fake.mu.Lock()
 	r.fake.execs[v.Exec.ID] = theirs
 	r.fake.mu.Unlock()
-	r.send(v)
 	return &rigProgram{r, v, ours}
 }
 
@@ -205,4 +214,92 @@ func TestHostileProgramOfAUser(t *testing.T) {
 		}
 		r.mustSucceed(victim.lease.Call)
 	})
+}
+
+// lastingHub lets the fake hub keep the streams of a program: it gives a connection for each
+// request, unless there is none.
+type lastingHub struct {
+	mu     sync.Mutex
+	stream *lasting.Conn // the hub's side
+	line   net.Conn      // the last connection
+	away   error
+}
+
+func (h *lastingHub) exec(has *uint64) (e execConn, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.away != nil {
+		return e, h.away
+	}
+	ours, theirs := net.Pipe()
+	e, h.line = execConn{Conn: theirs}, theirs
+	if h.stream == nil {
+		l := lasting.Default
+		l.Silence = 0
+		h.stream = lasting.Accept(l, ours, nil)
+		e.keep = l.Keep
+		return e, nil
+	}
+	err = h.stream.Attach(*has, func(n uint64) (net.Conn, error) { e.has = n; return ours, nil })
+	return e, err
+}
+
+// set has later requests fail, or not.
+func (h *lastingHub) set(away error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.away = away
+	if away != nil {
+		h.line.Close()
+	}
+}
+
+// A program under a lease goes on while there is no connection to the hub. What it writes then
+// arrives later, and the end of its lease is said only after that, and kept for the hub. It ends if
+// the hub has its streams no more.
+func TestProgramOutlivesTheConnection(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, beeOrNone(t), 1)
+	begin := func(l proto.Limits, args ...string) (*rigProgram, *lastingHub) {
+		h := &lastingHub{}
+		r.fake.mu.Lock()
+		r.fake.lasts = h.exec
+		r.fake.mu.Unlock()
+		p := r.programLease(userOne, l, args...)
+		p.lease.Client = 1
+		r.send(p.lease)
+		waitUntil(t, "its streams", func() bool {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			p.conn = h.stream
+			return h.stream != nil
+		})
+		kind, b, err := proto.ReadExec(p.conn, make([]byte, proto.ExecFrameMax))
+		if err != nil || kind != proto.ExecStdout || len(b) != 0 {
+			t.Fatalf("first came %d %q %v", kind, b, err)
+		}
+		return p, h
+	}
+	p, h := begin(proto.Limits{Wall: 1}, "sh", "-c", "echo on; sleep 1000")
+	h.set(errors.New("the network is down"))
+	area, err := r.areaOf(userOne)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitUntil(t, "the end of the program", func() bool { list, err := os.ReadDir(area.tmp); return err == nil && len(list) == 0 })
+	if _, f, ended := r.ended(p.lease.Call); ended {
+		t.Errorf("the hub was told before it had all: %+v", f)
+	}
+	h.set(nil)
+	if got := p.wait(""); got.out != "on\n" || got.status != 137 || !strings.Contains(got.err, "--wall-time") {
+		t.Errorf("%+v", got)
+	}
+	p.conn.Close()
+	r.mustFail(p.lease.Call, proto.ReasonLimit, "--wall-time")
+	if list := r.listCarried(); len(list) != 1 || list[0].Fence != p.lease.Fence {
+		t.Errorf("%+v", list)
+	}
+	p, h = begin(proto.Limits{}, "sleep", "1000")
+	h.set(&proto.Problem{Code: proto.ProblemGone, Text: "its command has ended"})
+	r.mustFail(p.lease.Call, proto.ReasonCancelled, "cancelled")
 }

@@ -304,8 +304,8 @@ func (c *Conn) isTaken() bool {
 	return c.end && c.out.n == 0 && c.ended
 }
 
-// Flush waits until the other side has read all, or the stream has no carrier, or so much time
-// has passed.
+// Flush waits until the other side has read all, or no carrier will come, as this side does not
+// dial, or so much time has passed.
 func (c *Conn) Flush(most time.Duration) {
 	late := false
 	t := time.AfterFunc(most, func() {
@@ -317,7 +317,7 @@ func (c *Conn) Flush(most time.Duration) {
 	defer t.Stop()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for !late && c.err == nil && c.carrier != nil && !c.inGone && (c.out.n > 0 || c.end && !c.ended) {
+	for !late && c.err == nil && (c.carrier != nil || c.redial != nil) && !c.inGone && (c.out.n > 0 || c.end && !c.ended) {
 		c.writers.Wait()
 	}
 }

@@ -166,6 +166,13 @@ type Login struct {
 	NKey     string `json:"nkey"`
 }
 
+// Headers of streams that outlive their connection. HeaderHas: the sender has so many bytes of the
+// other side's. HeaderKeep: for so many milliseconds the hub keeps the stream without a connection.
+const (
+	HeaderHas  = "Skep-Has"
+	HeaderKeep = "Skep-Keep"
+)
+
 // HeaderRevision has the protocol revision of a user's program.
 const HeaderRevision = "Skep-Revision"
 
@@ -260,6 +267,9 @@ type Hello struct {
 	Apart bool `json:"apart,omitempty"`
 	// Programs: it knows Lease.Exec.
 	Programs bool `json:"programs,omitempty"`
+	// Lasting: the streams of such a program outlive their connection, and it knows Exec.Update
+	// there. So the programs of the hub's operator have leases too.
+	Lasting bool `json:"lasting,omitempty"`
 	// Data: it knows Lease.Data, Lease.Keep and Forget.
 	Data bool `json:"data,omitempty"`
 	// Callbacks: it knows Lease.Callbacks.
