@@ -120,8 +120,8 @@ func gridTexts() map[string]text {
 		},
 		"exec": {
 			text: []string{"The program must be a static Linux program for x86-64; Windows nodes run the same file under bee. Standard input, output and the exit code are passed on. With several nodes, each node gets the whole input, each line of output begins with the node's name, and the first exit code other than 0 is returned.",
-				"For a user with an account the program waits for a slot of the node, and counts towards the user's share and slots; skep calls lists it. It cannot be movable, and takes no kernel updates.",
-				"The program ends when skep exec is interrupted, when the node's agent ends, or when the hub ends. If the node's owner has set the same limit, the smaller one applies.",
+				"The program waits for a slot of the node, and counts towards the user's share and slots; skep calls lists it, and skep cancel ends it. For a user with an account it cannot be movable, and takes no kernel updates.",
+				"The program ends when skep exec is interrupted, when the node's agent ends, or when the hub ends. If only the connection of the node breaks, it goes on; skep exec waits for the node for as long as skep up --keep-nodes says. If the node's owner has set the same limit, the smaller one applies.",
 				"With --movable the program runs under bee on one Linux node, also if the node could run it itself, and sees the same folders on every node: its working directory /job, /tmp and /dev/shm, which move with it. It leaves a node that is shut down. If the node is lost, so is the program.",
 				"With --checkpoint the program is also saved from time to time. If its node is lost, another one that --on selects goes on from the last checkpoint. Output reaches this command when a later checkpoint, a move or the end of the program makes it final, so no byte comes twice or is missing. What else the program did outside of its folders since the checkpoint is done again."},
 			examples: []manual.Entry{{Name: "skep exec --checkpoint 60 -- ./program >out", Text: "lose at most about a minute if a node is lost"}, {Name: "skep exec -- /bin/busybox echo hello", Text: "on the node with most free slots"},

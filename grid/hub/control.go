@@ -46,7 +46,7 @@ func (h *Hub) controlHandler() http.Handler {
 	mux.HandleFunc("POST /v1/runs", byOperator(h.serveRun))
 	mux.HandleFunc("POST /v1/runs/{key}/end", byOperator(h.serveEnd))
 	mux.HandleFunc("POST /v1/runs/{key}/again", byOperator(h.serveAgain))
-	mux.HandleFunc("POST /v1/programs", h.storeProgram)
+	mux.HandleFunc("POST /v1/programs", func(w http.ResponseWriter, r *http.Request) { h.storeProgram(w, r, operator) })
 	mux.HandleFunc("POST /v1/exec", byOperator(h.startExec))
 	mux.HandleFunc("GET /v1/jobs", h.listJobs)
 	mux.HandleFunc("POST /v1/jobs/{job}/move", h.moveJob)

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"skep/grid/lasting"
 	"skep/grid/proto"
 	"skep/grid/session"
 	"skep/internal/lockdep"
@@ -21,8 +22,8 @@ import (
 )
 
 // An execution is one program that `skep exec` runs on one node. The command line is
-// connected already, the agent connects before it starts the program. The hub does
-// not read their frames. Hub.mu guards waiting; agent gets the agent's stream, once.
+// connected already, the agent connects before it starts the program. The hub only
+// passes their frames on. Hub.mu guards waiting; agent gets the agent's stream, once.
 type execution struct {
 	id      string // in Hub.execs
 	node    *node
@@ -34,12 +35,15 @@ type execution struct {
 	why     string
 	once    sync.Once
 	over    chan struct{} // nobody reads the agent's stream any more
+	whole   bool          // the command got all that the agent sent; its goroutine's
 
-	// Of a program of a user; else nil.
+	// Of a program with a lease; else nil.
 	call     *call
 	master   *master
 	request  ExecRequest
 	answered chan struct{} // the call has ended
+	fence    uint64        // of the lease under which it began; Hub.mu
+	stream   *lasting.Conn // its node's, if that lasts; Hub.mu
 }
 
 const (
@@ -56,25 +60,21 @@ func (x *execution) finish(why string) {
 	x.once.Do(func() { x.why = why; close(x.ended) })
 }
 
-// endExecs is called with the lock held.
-func (h *Hub) endExecs(n *node, why string) {
+// endExecs ends those programs of a node that are among which. It is called with the lock held.
+func (h *Hub) endExecs(n *node, which func(*execution) bool, why string) {
 	lockdep.AssertHeld(&h.mu)
 	for _, x := range h.execs {
-		if x.node == n {
+		if x.node == n && which(x) {
 			x.finish(why)
 		}
 	}
 }
 
-// storeProgram takes a program from the command line.
-func (h *Hub) storeProgram(w http.ResponseWriter, r *http.Request) {
-	owner := "exec " + session.NewID().String()
-	v, ok := h.storeChecked(w, r.Body, owner)
-	time.AfterFunc(programLife, func() { h.blobs.Unpin(owner) })
-	if ok {
-		writeJSON(w, http.StatusOK, v)
-	}
-}
+// allExecs, leasedExecs and otherExecs are for endExecs. Those with leases may outlive the
+// connection of their node.
+func allExecs(*execution) bool      { return true }
+func leasedExecs(x *execution) bool { return x.call != nil }
+func otherExecs(x *execution) bool  { return x.call == nil }
 
 // storeChecked stores a program, or answers why not.
 func (h *Hub) storeChecked(w http.ResponseWriter, from io.Reader, owner string) (v BlobAnswer, ok bool) {
@@ -137,11 +137,8 @@ func (h *Hub) startExec(w http.ResponseWriter, r *http.Request, by viewer) {
 		h.serveJob(w, v)
 		return
 	}
-	id, submit := session.NewID().String(), h.newExec
-	if by.confines(&v) {
-		submit = h.newProgram
-	}
-	x, err := submit(id, v, by)
+	id := session.NewID().String()
+	x, err := h.submitExec(id, v, by)
 	if errors.Is(err, errStops) {
 		writeProblem(w, http.StatusServiceUnavailable, proto.ProblemGone, "%v", err)
 		return
@@ -161,6 +158,19 @@ func (h *Hub) startExec(w http.ResponseWriter, r *http.Request, by viewer) {
 		c.SetWriteDeadline(time.Now().Add(farewell))
 		proto.WriteExec(c, proto.ExecGone, []byte(why))
 	}
+}
+
+// submitExec begins a program, which has a lease, or the output of workers. One of the operator
+// has none where the agent is of an earlier version.
+func (h *Hub) submitExec(id string, v ExecRequest, by viewer) (*execution, error) {
+	h.mu.Lock()
+	n := h.nodes[v.Node]
+	old := by.all && n != nil && !n.lasting
+	h.mu.Unlock()
+	if v.Logs || old {
+		return h.newExec(id, v, by)
+	}
+	return h.newProgram(id, v, by)
 }
 
 func (h *Hub) newExec(id string, v ExecRequest, by viewer) (*execution, error) {
@@ -241,15 +251,19 @@ func (h *Hub) joinStreams(x *execution, c net.Conn) (why string) {
 	}
 	defer agent.Close()
 	done := make(chan struct{})
+	out := &commandSide{to: c}
 	go func() {
 		// The command line disconnected: the agent sees that and ends the program.
 		io.Copy(agent, c)
 		agent.Close()
 	}()
 	go func() {
-		io.Copy(c, agent)
+		x.whole = out.copyFrames(agent) == nil
 		close(done)
 	}()
+	if x.call != nil {
+		go h.tellAway(x, out, done)
+	}
 	select {
 	case <-done:
 	case <-x.ended:
@@ -266,6 +280,35 @@ func (h *Hub) joinStreams(x *execution, c net.Conn) (why string) {
 		return x.why
 	default:
 		return ""
+	}
+}
+
+// A commandSide writes to the command of a program. The lock keeps frames whole.
+type commandSide struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+func (s *commandSide) write(kind proto.ExecType, p []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return proto.WriteExec(s.to, kind, p)
+}
+
+// copyFrames passes on what the agent sends, until that ends.
+func (s *commandSide) copyFrames(agent io.Reader) error {
+	buf := make([]byte, proto.ExecFrameMax)
+	for {
+		kind, p, err := proto.ReadExec(agent, buf)
+		if err == nil {
+			err = s.write(kind, p)
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
 	}
 }
 
@@ -288,15 +331,29 @@ func (h *Hub) joinExec(w http.ResponseWriter, r *http.Request, id string) {
 	fence, _ := strconv.ParseUint(r.URL.Query().Get("fence"), 10, 64)
 	h.mu.Lock()
 	x := h.execs[r.PathValue("exec")]
-	ok := x != nil && x.waiting && x.node.info.ID == id && h.isLeased(x, id, fence)
-	if ok {
-		x.waiting, x.begun = false, true
+	own := x != nil && x.node.info.ID == id
+	begins := own && x.waiting && h.isLeased(x, id, fence)
+	var back *lasting.Conn
+	if begins {
+		x.waiting, x.begun, x.fence = false, true, fence
+	} else if own && x.fence == fence { // the lease may have ended, and not all been read
+		back = x.stream
 	}
 	h.mu.Unlock()
-	if !ok {
+	switch {
+	case back != nil:
+		attachStream(w, r, back, "its command has ended")
+	case !begins:
 		writeProblem(w, http.StatusGone, proto.ProblemGone, "no command waits for this program on this node")
-		return
+	case x.call != nil && r.Header.Get(proto.HeaderHas) != "" && h.keepNodes() > 0:
+		h.serveLasting(w, x)
+	default:
+		serveStream(w, x)
 	}
+}
+
+// serveStream lets a program have streams that end with their connection.
+func serveStream(w http.ResponseWriter, x *execution) {
 	c, err := hijackConn(w)
 	if err != nil {
 		x.finish("the node's stream cannot be used: " + err.Error())

@@ -469,7 +469,7 @@ func (h *Hub) close(onlyIdle bool) bool {
 		runs = append(runs, r)
 	}
 	for _, n := range h.nodes {
-		h.endExecs(n, "the hub stopped")
+		h.endExecs(n, allExecs, "the hub stopped")
 	}
 	h.mu.Unlock()
 	if !onlyIdle {

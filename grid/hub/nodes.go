@@ -36,6 +36,7 @@ type node struct {
 	rolls    bool     // it takes part in rolls of kernel updates
 	holds    bool     // its agent knows Exec.Update
 	programs bool     // and Lease.Exec
+	lasting  bool     // and that such a program may be the operator's, with streams that last
 	data     bool     // and Lease.Data
 	objects  bool     // and Worker.Object
 	beats    uint64
@@ -96,7 +97,7 @@ func (h *Hub) nodeAway(n *node) {
 	for _, e := range h.loseAdopted(n, "the connection to its node broke", calledKept) {
 		h.handleEvent(e)
 	}
-	h.endExecs(n, "the connection to the node broke")
+	h.endExecs(n, otherExecs, "the connection to the node broke")
 	h.dropReleases(n)
 }
 
@@ -111,7 +112,7 @@ func (h *Hub) nodeGone(n *node) {
 	for _, e := range h.loseAdopted(n, "the connection to its node broke", noneKept) {
 		h.handleEvent(e)
 	}
-	h.endExecs(n, "the connection to the node broke")
+	h.endExecs(n, allExecs, "the connection to the node broke")
 	h.dropReleases(n)
 }
 
@@ -303,10 +304,12 @@ func (h *Hub) admitNode(n *node, name string, v *proto.Hello) *proto.Problem {
 	i.Moves = v.Moves
 	i.Drained = h.roster.isDrained(i.ID)
 	back, fences := n.boot == v.Boot && v.Boot != "", fencesOf(v.Carried)
-	if n.ready || !back {
-		h.endExecs(n, "the node's agent started again")
+	if !back {
+		h.endExecs(n, allExecs, "the node's agent started again")
+	} else if n.ready {
+		h.endExecs(n, otherExecs, "the node's agent connected again")
 	}
-	n.ready, n.boot, n.releases, n.rolls, n.holds, n.programs, n.data, n.objects = true, v.Boot, v.Releases, v.Rolls, v.Holds, v.Programs, v.Data, v.Objects
+	n.ready, n.boot, n.releases, n.rolls, n.holds, n.programs, n.lasting, n.data, n.objects = true, v.Boot, v.Releases, v.Rolls, v.Holds, v.Programs, v.Lasting, v.Data, v.Objects
 	if i.State == NodeBarred {
 		return &proto.Problem{Code: proto.ProblemRequest, Text: "the hub gives this node no work, for it failed a safety check (" + i.Problem + "): repair it, then restart the hub"}
 	}

@@ -3,6 +3,7 @@
 package hub
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"skep/grid/label"
+	"skep/grid/lasting"
 	"skep/grid/proto"
 	"skep/grid/sched"
 	"skep/grid/session"
@@ -20,10 +22,10 @@ import (
 	"skep/internal/uapi"
 )
 
-// A program that a user with an account starts with `skep exec` is a session with one call, bound
-// to the node that the user chose. So it waits for a slot, counts towards the user's share, slots
-// and programs, is listed and cancelled like a call, and its node runs it under a lease. It runs
-// at most once: if its lease is lost after the node connected for its streams, it has ended.
+// A program that a user or the operator starts with `skep exec` is a session with one call, bound
+// to the node that was chosen. So it waits for a slot, counts towards the user's share, slots and
+// programs, is listed and cancelled like a call, and its node runs it under a lease. It runs at
+// most once: if its lease is lost after the node connected for its streams, it has ended.
 
 // A sentKey names a program that a user sent: nobody runs what another user sent.
 type sentKey struct {
@@ -42,15 +44,19 @@ type sentProgram struct {
 
 const programLife = 10 * time.Minute
 
-// storeUserProgram takes a program of a user, which counts towards its quota.
-func (h *Hub) storeUserProgram(w http.ResponseWriter, r *http.Request, u *account) {
+// programCall is the number of its call in its session. A node lists a lease with a number when
+// it comes back, and brings the end of one.
+const programCall = 1
+
+// storeProgram takes a program of a user, or of the operator, which counts towards its quota.
+func (h *Hub) storeProgram(w http.ResponseWriter, r *http.Request, by viewer) {
 	n := r.ContentLength
 	if n < 0 || n > programMax {
 		writeProblem(w, http.StatusBadRequest, proto.ProblemRequest, "a program has at most %d bytes, and its request says how many", programMax)
 		return
 	}
 	h.mu.Lock()
-	s := &sentProgram{owner: "exec " + session.NewID().String(), quotas: []*quota{h.quotaOf(u.ID), h.quota}, bytes: n}
+	s := &sentProgram{owner: "exec " + session.NewID().String(), quotas: []*quota{h.quotaOf(by.user), h.quota}, bytes: n}
 	h.mu.Unlock()
 	if err := reserveAll(s.quotas, uint64(n)); err != nil {
 		writeProblem(w, http.StatusInsufficientStorage, proto.ProblemFull, "the program cannot be stored: %v", err)
@@ -61,7 +67,7 @@ func (h *Hub) storeUserProgram(w http.ResponseWriter, r *http.Request, u *accoun
 		h.dropSent(s)
 		return
 	}
-	key := sentKey{u.ID, v.Digest}
+	key := sentKey{by.user, v.Digest}
 	h.mu.Lock()
 	before := h.sent[key]
 	if before != nil {
@@ -124,7 +130,7 @@ func checkProgram(v *ExecRequest) error {
 	return nil
 }
 
-// newProgram submits a program of a user.
+// newProgram submits a program.
 func (h *Hub) newProgram(id string, v ExecRequest, by viewer) (x *execution, err error) {
 	sum, _ := parseDigest(v.Program)
 	args, err := h.spools.newSpool(0)
@@ -159,9 +165,9 @@ func (h *Hub) newProgram(id string, v ExecRequest, by viewer) (x *execution, err
 	x.master = &master{hub: h, run: r, caller: h.newCaller(session.NewID().String(), r, v.Limits, x)}
 	h.openCaller(x.master, label.Selector{}, 1)
 	h.lastCall++
-	x.call = &call{id: h.lastCall, began: h.cfg.Now(), caller: x.master.caller, args: args, leases: map[sched.Fence]*lease{}, program: x,
+	x.call = &call{id: h.lastCall, client: programCall, began: h.cfg.Now(), caller: x.master.caller, args: args, leases: map[sched.Fence]*lease{}, program: x,
 		module: &module{digest: v.Program, sum: sum, node: sched.NodeID(v.Node), manifest: &uapi.Manifest{Name: name, Functions: []uapi.Function{{Name: name}}}}}
-	x.master.calls[0], h.calls[x.call.id] = x.call, x.call
+	x.master.calls[programCall], h.calls[x.call.id] = x.call, x.call
 	s.uses++
 	h.served.Add(1)
 	h.execs[id], x.id = x, id
@@ -181,7 +187,7 @@ func (x *execution) add(v outgoing) {
 
 // lease is what the node is told of a program.
 func (x *execution) lease() *proto.Exec {
-	return &proto.Exec{ID: x.id, Name: x.request.Name, Args: x.request.Args, Env: x.request.Env}
+	return &proto.Exec{ID: x.id, Name: x.request.Name, Args: x.request.Args, Env: x.request.Env, Update: x.request.Update}
 }
 
 // endProgram ends a program, of which nobody reads the output any more.
@@ -190,14 +196,23 @@ func (h *Hub) endProgram(x *execution) {
 	h.mu.Lock()
 	begun := x.begun
 	h.mu.Unlock()
-	if begun { // the node is about to say how it ended
-		late := time.NewTimer(h.cfg.execDrain)
-		defer late.Stop()
+	drain := h.cfg.execDrain
+	if x.whole { // the node says next how it ended
+		drain = h.cfg.execIn
+	}
+	for begun {
+		late := time.NewTimer(drain)
 		select {
 		case <-x.answered:
+			begun = false
 		case <-late.C:
+			h.mu.Lock()
+			begun = x.whole && x.call.isAway() // it says so when it is back
+			h.mu.Unlock()
 		case <-h.stop:
+			begun = false
 		}
+		late.Stop()
 	}
 	h.abandonCall(x.call, uapi.Errorf(uapi.ECancelled, "its command ended"))
 	h.mu.Lock()
@@ -234,6 +249,68 @@ func (h *Hub) awaitProgram(x *execution, c net.Conn) (agent io.ReadWriteCloser, 
 		}
 		c.SetWriteDeadline(time.Time{})
 	}
+}
+
+const awayTell = 3 // polls, after which the user is told that the node is away
+
+// tellAway tells a command that the node of its program is away, and that it is back. A command
+// that reads nothing holds only this up.
+func (h *Hub) tellAway(x *execution, out *commandSide, done <-chan struct{}) {
+	t := time.NewTicker(h.cfg.execPoll)
+	defer t.Stop()
+	for away := 0; ; {
+		select {
+		case <-done:
+			return
+		case <-x.ended:
+			return
+		case <-t.C:
+		}
+		h.mu.Lock()
+		is := x.call.isAway()
+		h.mu.Unlock()
+		text := ""
+		if is {
+			away++
+		}
+		switch name := h.nodeName(x.request.Node); {
+		case is && away == awayTell:
+			text = fmt.Sprintf("skep: node %s is away: the program goes on if the node comes back within %v, and `skep cancel %d` ends it\n", name, h.keepNodes(), x.call.id)
+		case !is && away >= awayTell:
+			text = fmt.Sprintf("skep: node %s is back\n", name)
+		}
+		if !is {
+			away = 0
+		}
+		if text != "" && out.write(proto.ExecStderr, []byte(text)) != nil {
+			return
+		}
+	}
+}
+
+// keepNodes is for how long the leases of a node that is away are kept, and so the streams of its
+// programs. It is not above 0 if they are not.
+func (h *Hub) keepNodes() time.Duration { return cmp.Or(h.cfg.Sched.Keep, sched.KeepDefault) }
+
+// serveLasting lets a program of a lease have streams that outlive their connection, as the lease
+// does. The kernel says when the node's machine is away.
+func (h *Hub) serveLasting(w http.ResponseWriter, x *execution) {
+	c, err := hijackPeer(w, fmt.Sprintf("%s: %d\r\n", proto.HeaderKeep, h.keepNodes().Milliseconds()))
+	if err != nil {
+		x.finish("the node's stream cannot be used: " + err.Error())
+		return
+	}
+	l := streamTimes
+	l.Silence, l.Keep = 0, h.keepNodes()
+	s := lasting.Accept(l, c, nil)
+	h.mu.Lock()
+	x.stream = s
+	h.mu.Unlock()
+	x.agent <- s
+	<-x.over
+	s.Close()
+	s.Flush(farewells)
+	s.Fail(net.ErrClosed)
 }
 
 // isLeased reports whether a node that connects for the streams of a program has the lease.

@@ -86,7 +86,7 @@ func TestUserProgram(t *testing.T) {
 	a, other := w.startAgent(1), w.startAgent(1)
 	p := ada.exec(a, func(v *ExecRequest) { v.Limits = proto.Limits{Memory: 1 << 20, Wall: 7} })
 	l := a.nextLease()
-	if l.User != ada.id || l.Worker.Module != digestOf(encodeManifest(t)) || l.Limits != (proto.Limits{Memory: 1 << 20, Wall: 7}) || l.Name != "exec mod" || l.Client != 0 {
+	if l.User != ada.id || l.Worker.Module != digestOf(encodeManifest(t)) || l.Limits != (proto.Limits{Memory: 1 << 20, Wall: 7}) || l.Name != "exec mod" || l.Client != programCall {
 		t.Errorf("%+v", l.Lease)
 	}
 	if e := l.Exec; e == nil || e.Name != "./some/mod" || strings.Join(append(e.Args, e.Env...), " ") != "-x A=b" {
@@ -217,8 +217,10 @@ func TestUserProgramBeginsOnce(t *testing.T) {
 		t.Error("the program begins anew")
 	}
 	a.begin(l)
-	a.cutConnection()
-	if v := receiveFrom(t, "the end", p.ended); !errors.As(v.err, &x) || !strings.Contains(x.Text, "connection to") {
+	a.stayAway()
+	a.connect()
+	a.helloWith(proto.Hello{Revision: proto.Revision, Slots: 2, Memory: 1 << 40, Substrate: "linux", Boot: "other", Apart: true, Programs: true})
+	if v := receiveFrom(t, "the end", p.ended); !errors.As(v.err, &x) || !strings.Contains(x.Text, "started again") {
 		t.Errorf("%+v", v)
 	}
 	ada.noCalls()

@@ -56,6 +56,7 @@ func (h *Hub) perform(a sched.Action) []sched.Event {
 			if n.info.State == NodeAway {
 				h.setState(n, NodeDown, "")
 			}
+			h.endExecs(n, leasedExecs, "the node did not come back")
 			return h.loseAdopted(n, "its node did not come back", noneKept)
 		}
 	case sched.Offered:

@@ -26,8 +26,6 @@ import (
 const (
 	pathStreams  = "/v1/streams"
 	headerStream = "Skep-Stream" // the name of a new stream
-	headerKeep   = "Skep-Keep"   // for so many milliseconds it outlives its connection
-	headerHas    = "Skep-Has"    // so many of its bytes the sender has
 	streamsMax   = runsMax + mastersMax + 128
 	peerGoneIn   = 30 * time.Second // a machine that does not answer is away
 	farewells    = 2 * time.Second  // for what was written last
@@ -149,7 +147,7 @@ func (h *Hub) openStream(w http.ResponseWriter, r *http.Request, u *account) {
 		writeProblem(w, http.StatusConflict, proto.ProblemFull, "%v", err)
 		return
 	}
-	c, err := hijackPeer(w, fmt.Sprintf("%s: %s\r\n%s: %d\r\n", headerStream, s.id, headerKeep, h.cfg.Hold.Milliseconds()))
+	c, err := hijackPeer(w, fmt.Sprintf("%s: %s\r\n%s: %d\r\n", headerStream, s.id, proto.HeaderKeep, h.cfg.Hold.Milliseconds()))
 	if err != nil {
 		h.streams.remove(s)
 		writeProblem(w, http.StatusInternalServerError, proto.ProblemInternal, "%v", err)
@@ -163,21 +161,28 @@ func (h *Hub) openStream(w http.ResponseWriter, r *http.Request, u *account) {
 func (h *Hub) resumeStream(w http.ResponseWriter, r *http.Request, _ *account) {
 	peer, _ := ident.PeerUser(*r.TLS)
 	s := h.streams.find(r.PathValue("stream"), peer)
-	theirs, err := strconv.ParseUint(r.Header.Get(headerHas), 10, 64)
-	if s == nil || err != nil || r.Context().Value(streamKey{}) != nil {
+	if s == nil || r.Context().Value(streamKey{}) != nil {
 		writeProblem(w, http.StatusNotFound, proto.ProblemGone, "%v", errNoStream)
 		return
 	}
+	attachStream(w, r, s.Conn, errNoStream.Error())
+}
+
+// attachStream goes on with a stream on the connection of a request that its owner sent.
+func attachStream(w http.ResponseWriter, r *http.Request, s *lasting.Conn, over string) {
+	theirs, err := strconv.ParseUint(r.Header.Get(proto.HeaderHas), 10, 64)
 	taken := false
-	err = s.Attach(theirs, func(ours uint64) (net.Conn, error) {
-		c, err := hijackPeer(w, fmt.Sprintf("%s: %d\r\n", headerHas, ours))
-		if taken = err == nil; !taken {
-			return nil, err
-		}
-		return c, nil
-	})
+	if err == nil {
+		err = s.Attach(theirs, func(ours uint64) (net.Conn, error) {
+			c, err := hijackPeer(w, fmt.Sprintf("%s: %d\r\n", proto.HeaderHas, ours))
+			if taken = err == nil; !taken {
+				return nil, err
+			}
+			return c, nil
+		})
+	}
 	if err != nil && !taken {
-		writeProblem(w, http.StatusNotFound, proto.ProblemGone, "%v (%v)", errNoStream, err)
+		writeProblem(w, http.StatusNotFound, proto.ProblemGone, "%s (%v)", over, err)
 	}
 }
 
@@ -219,11 +224,11 @@ func (c *Client) dialLasting(ctx context.Context, away func(error)) (net.Conn, e
 			return nil, 0, err
 		}
 		if !first {
-			theirs, err := strconv.ParseUint(answer.Get(headerHas), 10, 64)
+			theirs, err := strconv.ParseUint(answer.Get(proto.HeaderHas), 10, 64)
 			return conn, theirs, err
 		}
 		name = answer.Get(headerStream)
-		keep, err := strconv.ParseUint(answer.Get(headerKeep), 10, 40)
+		keep, err := strconv.ParseUint(answer.Get(proto.HeaderKeep), 10, 40)
 		if d.Keep = time.Duration(keep) * time.Millisecond; err != nil || name == "" {
 			conn.Close()
 			return nil, 0, errors.New("the hub's answer is not one that begins a stream")
@@ -246,7 +251,7 @@ func (c *Client) upgradeConn(ctx context.Context, path string, ours uint64) (net
 	if err != nil {
 		return nil, nil, err
 	}
-	r.Header.Set(headerHas, strconv.FormatUint(ours, 10))
+	r.Header.Set(proto.HeaderHas, strconv.FormatUint(ours, 10))
 	conn, in, answer, err := c.switchOn(ctx, c.dial, r)
 	if err != nil {
 		return nil, nil, err

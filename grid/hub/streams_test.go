@@ -309,7 +309,7 @@ func TestThievesOfAStream(t *testing.T) {
 		}
 		for _, path := range []string{path, pathStreams} {
 			r, _ := http.NewRequest(http.MethodPost, "http://hub"+path, nil)
-			r.Header.Set(headerHas, "0")
+			r.Header.Set(proto.HeaderHas, "0")
 			if _, _, _, err := ada.cli.switchOn(t.Context(), over, r); err == nil || !strings.Contains(err.Error(), "stream") {
 				t.Errorf("over a stream: %v", err)
 			}

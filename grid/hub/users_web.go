@@ -90,7 +90,7 @@ func (h *Hub) userHandler() http.Handler {
 	handle("POST "+pathStreams, h.openStream)
 	handle("POST "+pathStreams+"/{stream}", h.resumeStream)
 	handle("POST /v1/exec", func(w http.ResponseWriter, r *http.Request, u *account) { h.startExec(w, r, viewer{user: u.ID}) })
-	handle("POST /v1/programs", h.storeUserProgram)
+	handle("POST /v1/programs", func(w http.ResponseWriter, r *http.Request, u *account) { h.storeProgram(w, r, viewer{user: u.ID}) })
 	handle("/", func(w http.ResponseWriter, r *http.Request, u *account) {
 		writeProblem(w, http.StatusForbidden, proto.ProblemToken, "the user %s may not do this: it is for the hub's operator, on the hub's machine", u.Name)
 	})
