@@ -25,28 +25,38 @@ func jsonBytes(v any) ([]byte, error) { return json.Marshal(v) }
 
 func jsonTo(b []byte, v any) error { return json.Unmarshal(b, v) }
 
-// openStream connects to a program's streams like an agent.
+// openStream connects to a program's streams like an agent of an earlier version.
 func (a *fakeAgent) openStream(id string, fence uint64) (net.Conn, *bufio.Reader, int) {
 	a.w.t.Helper()
-	conf, err := a.node.TLS(proto.ALPNHTTP)
-	if err != nil {
-		a.w.t.Fatal(err)
-	}
-	c, err := tls.Dial("tcp", a.w.hub.Address().String(), conf)
-	if err != nil {
-		a.w.t.Fatal(err)
-	}
-	a.w.t.Cleanup(func() { c.Close() })
-	r, _ := http.NewRequest(http.MethodPost, "https://hub"+proto.PathExec(id, fence), nil)
-	if err := r.Write(c); err != nil {
-		a.w.t.Fatal(err)
-	}
-	in := bufio.NewReader(c)
-	resp, err := http.ReadResponse(in, r)
+	c, in, resp, err := a.requestStream(id, fence, "")
 	if err != nil {
 		a.w.t.Fatal(err)
 	}
 	return c, in, resp.StatusCode
+}
+
+// requestStream asks for a program's streams. has is how many bytes of the hub's the agent has, or
+// nothing for streams that end with their connection.
+func (a *fakeAgent) requestStream(id string, fence uint64, has string) (net.Conn, *bufio.Reader, *http.Response, error) {
+	conf, err := a.node.TLS(proto.ALPNHTTP)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	c, err := tls.Dial("tcp", a.w.hub.Address().String(), conf)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	a.w.t.Cleanup(func() { c.Close() })
+	r, _ := http.NewRequest(http.MethodPost, "https://hub"+proto.PathExec(id, fence), nil)
+	if has != "" {
+		r.Header.Set(proto.HeaderHas, has)
+	}
+	if err := r.Write(c); err != nil {
+		return nil, nil, nil, err
+	}
+	in := bufio.NewReader(c)
+	resp, err := http.ReadResponse(in, r)
+	return c, in, resp, err
 }
 
 type execEnd struct {

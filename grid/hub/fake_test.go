@@ -183,6 +183,7 @@ type fakeAgent struct {
 	forgets  chan proto.Forget // nil: nobody reads them
 
 	releasing bool // its hello says that it reports releases
+	lasting   bool // and that programs of the operator may have leases
 }
 
 type fakeLease struct {
@@ -352,7 +353,7 @@ func (a *fakeAgent) helloWith(h proto.Hello) proto.Welcome {
 
 func (a *fakeAgent) sendHello(slots int) {
 	a.w.t.Helper()
-	v := a.helloWith(proto.Hello{Revision: proto.Revision, Name: "x", OS: "linux", Substrate: "linux", CPUs: 1, Memory: 1 << 40, Slots: slots, Boot: "b", Releases: a.releasing, Apart: true, Programs: true, Callbacks: true})
+	v := a.helloWith(proto.Hello{Revision: proto.Revision, Name: "x", OS: "linux", Substrate: "linux", CPUs: 1, Memory: 1 << 40, Slots: slots, Boot: "b", Releases: a.releasing, Apart: true, Programs: true, Lasting: a.lasting, Holds: a.lasting, Callbacks: true})
 	if v.Problem != nil {
 		a.w.t.Fatal(v.Problem)
 	}
