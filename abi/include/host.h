@@ -392,6 +392,9 @@ enum abi_family_verb {
 	ABI_FAMILY_ENDED,
 	/* pid, and as EXEC: a child of vfork executes; returns 0 */
 	ABI_FAMILY_SPAWN,
+	/* status: 1: signals of other processes stay with the host, because
+	 * execve saves what has arrived; 0: it failed */
+	ABI_FAMILY_HOLD,
 	ABI_FAMILY_EXEC_FILE, /* a handle for the data of include/exec.h */
 	ABI_FAMILY_EXEC,      /* handle: that file, path: the program, as in
 				 abi_open; returns only when it failed */

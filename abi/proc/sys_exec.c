@@ -357,6 +357,15 @@ static void put_comm(const struct exec *x, char comm[16])
 	abi_strcpy(comm, base, 16);
 }
 
+/* Signals that arrive from now on are for the new program. */
+static void hold_signals(struct abi_call *c, int on)
+{
+	struct abi_family_op op = {.verb = ABI_FAMILY_HOLD, .status = on};
+
+	if (!abi_vfork_is(c->p))
+		c->p->host->family(&op, c->t->index);
+}
+
 static s64 start_over(struct exec *x)
 {
 	struct abi_exec_state state;
@@ -377,12 +386,14 @@ static s64 start_over(struct exec *x)
 			p, closed, state.locked_file, &state.locked_files);
 		op.locked = state.locked_files + op.unlocked_count;
 	}
+	hold_signals(x->c, 1);
 	put_state(x, &w, &state);
 	op.verb = abi_vfork_is(p) ? ABI_FAMILY_SPAWN : ABI_FAMILY_EXEC;
 	op.pid = (s32)p->vfork.pid;
 	op.handle = w.handle;
 	op.path = x->path;
 	rc = w.error ? w.error : p->host->family(&op, x->c->t->index);
+	hold_signals(x->c, 0);
 	p->host->file_close(w.handle);
 	if (!rc && abi_vfork_is(p))
 		return abi_vfork_finish(x->c);

@@ -80,6 +80,13 @@ void lin_signals_settle(void)
 	settles++;
 }
 
+static int holds;
+
+void lin_signals_hold(int on)
+{
+	holds = holds * 2 + 1 + on;
+}
+
 void lin_robust_await(s32 pid)
 {
 	awaited = pid;
@@ -383,6 +390,9 @@ static void test_rest(void)
 	       "a pipe never blocks and is not inherited");
 	tap_ok(!lin_pipe(pair, 1) && is_open(pair[0], 1) && is_open(pair[1], 1),
 	       "nor does a pair of sockets");
+	tap_ok(!call_family(ABI_FAMILY_HOLD, 0, 1) &&
+		       !call_family(ABI_FAMILY_HOLD, 0, 0) && holds == 5,
+	       "signals are held, and no more");
 	tap_ok(!call_family(ABI_FAMILY_DEATH, 0, SIGUSR1) &&
 		       !prctl(PR_GET_PDEATHSIG, &death) && death == SIGUSR1 &&
 		       call_family(ABI_FAMILY_DEATH, 0, 99) == -EINVAL,

@@ -109,6 +109,11 @@ void lin_vdso_init(void)
 	vdso_inits++;
 }
 
+void lin_signals_hold(int on)
+{
+	(void)on; /* of execve only */
+}
+
 void lin_helper_forget(void)
 {
 	helpers_forgotten++;

@@ -103,6 +103,9 @@ void lin_timer_arm(u64 deadline_ns);
  * before. A guest thread calls it, with no lock held.
  */
 void lin_signals_settle(void);
+/* ABI_FAMILY_HOLD. Afterwards the helper takes no signals, until as many calls
+ * with 0 as with 1 were made. */
+void lin_signals_hold(int on);
 /* A signal of faults came from a process, not from this thread's code; only
  * from its handler. */
 void lin_signal_sent(int sig, const siginfo_t *info);

@@ -219,8 +219,10 @@ static int child_main(void)
 		lin_proc_exit(BEE_EXIT_REFUSED << 8);
 	lin_proc_name(options.program);
 	lin_umask = umask(0); /* abi applies the guest's */
-	if (options.resume)
+	if (options.resume) {
 		lin_robust_executed();
+		lin_signals_hold(1); /* the program may block them */
+	}
 	if (options.resume &&
 	    lin_exec_resume((s32)options.resume, self->wake)) {
 		bee_os_message("execve: what the process had is damaged");

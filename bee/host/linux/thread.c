@@ -114,6 +114,13 @@ void lin_thread_leave(struct lin_thread *t)
 	bee_os_free(t, sizeof(*t));
 }
 
+static void begin_program(void)
+{
+	bee.image.entered_ns = (u64)lin_clock(ABI_CLOCK_MONOTONIC);
+	if (bee.resume) /* main.c */
+		lin_signals_hold(0);
+}
+
 /* Sets FS to the guard; afterwards only the gate switches to the libc's. */
 static __attribute__((noreturn)) void enter_guest(struct lin_thread *t)
 {
@@ -123,7 +130,7 @@ static __attribute__((noreturn)) void enter_guest(struct lin_thread *t)
 	bee_thread_init(&t->bee, t->bee.index, here - 0x1000 - room, room,
 			t->vec);
 	if (t->bee.index == 0 && !bee.image.entered_ns)
-		bee.image.entered_ns = (u64)lin_clock(ABI_CLOCK_MONOTONIC);
+		begin_program();
 	t->bee.guest_fs = LIN_GUARD;
 	bee_fs_enter(&t->bee);
 	bee_thread_enter(&t->bee);

@@ -25,6 +25,8 @@ static u32 armed;
 static s32 helper; /* its tid, or 0; atomic */
 /* numbers of requests to lin_signals_settle; atomic */
 static u32 asked, settled;
+static u32 held;   /* calls of lin_signals_hold that are in force; atomic */
+static u32 parked; /* the helper waits for that to be none; atomic */
 
 static struct timespec *timespec_of(struct timespec *ts, u64 ns)
 {
@@ -317,6 +319,36 @@ void lin_signals_settle(void)
 	}
 }
 
+/* Without a helper yet, it will park before it takes any. */
+void lin_signals_hold(int on)
+{
+	s32 to;
+
+	__atomic_add_fetch(&held, on ? 1 : -1u, __ATOMIC_SEQ_CST);
+	to = __atomic_load_n(&helper, __ATOMIC_SEQ_CST);
+	if (!on)
+		lin_wake(&held, INT_MAX);
+	if (!on || !to)
+		return;
+	syscall(SYS_tgkill, getpid(), to, LIN_KICK);
+	while (!__atomic_load_n(&parked, __ATOMIC_SEQ_CST))
+		lin_wait(&parked, 0, ABI_FOREVER);
+}
+
+/* Reads `held` again after `parked`, which lin_signals_hold reads after it has
+ * written `held`. */
+static void wait_held(void)
+{
+	u32 now;
+
+	while ((now = __atomic_load_n(&held, __ATOMIC_SEQ_CST))) {
+		__atomic_store_n(&parked, 1, __ATOMIC_SEQ_CST);
+		lin_wake(&parked, INT_MAX);
+		lin_wait(&held, now, ABI_FOREVER);
+		__atomic_store_n(&parked, 0, __ATOMIC_SEQ_CST);
+	}
+}
+
 /* A kick is directed at the thread, so the kernel delivers it before earlier
  * signals of the process. */
 static void settle_signals(const sigset_t *set)
@@ -348,6 +380,7 @@ void lin_helper_settle(void)
 void lin_helper_forget(void)
 {
 	__atomic_store_n(&settled, asked, __ATOMIC_SEQ_CST);
+	held = parked = 0;
 	__atomic_store_n(&deadline, ABI_FOREVER, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&helper, 0, __ATOMIC_SEQ_CST);
 }
@@ -365,6 +398,7 @@ void lin_helper_run(void)
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	__atomic_store_n(&helper, gettid(), __ATOMIC_SEQ_CST);
 	for (;;) {
+		wait_held();
 		pass_sent();
 		settle_signals(&set);
 		until = __atomic_load_n(&deadline, __ATOMIC_SEQ_CST);

@@ -13,11 +13,17 @@
 #define SIGCHLD 17
 #define SIGNALS 64
 #define FIRST_PID 1000
-#define USER 1000 /* of info.c */
+#define USER 1000	/* of info.c */
+#define ROOM_TURNS 100	/* of the processor, then */
+#define ROOM_TRIES 5000 /* of about a millisecond */
+#define HELD_MS 20
+#define FULL_MS 20 /* until a queue that was full is tried again */
 
 struct win_family *bee_family_table;
 struct win_member *bee_family_own;
 static HANDLE section, event;
+static SRWLOCK taking = SRWLOCK_INIT; /* while signals are taken; of `held` */
+static u32 held;	/* threads in execve: signals are the new program's */
 static DWORD last_code; /* of the first process, in the parent */
 
 u32 bee_member_state(const struct win_member *m)
@@ -86,17 +92,53 @@ void bee_member_signal(struct win_member *m, u32 signo)
 	bee_member_wake(m);
 }
 
-s64 bee_member_queue(struct win_member *m, const struct abi_siginfo *info)
+/* An entry that is the caller's now; NULL: all are in use. */
+static struct win_queued *queue_take(struct win_member *m)
 {
-	struct win_queued *queue = bee_member_mail(m)->queue, *q = queue;
+	struct win_queued *q = bee_member_mail(m)->queue;
+	const struct win_queued *end = q + WIN_QUEUED;
 	u32 free = 0;
 
-	while (!__atomic_compare_exchange_n(
-		&q->state, &free, 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
-		if (++q == queue + WIN_QUEUED)
-			return -LINUX_EAGAIN;
-		free = 0;
+	for (; q < end; q++, free = 0)
+		if (__atomic_compare_exchange_n(&q->state, &free, 1, 0,
+						__ATOMIC_SEQ_CST,
+						__ATOMIC_SEQ_CST))
+			return q;
+	return NULL;
+}
+
+/*
+ * The signal thread of the process empties the queue, when it gets a processor.
+ * So a full queue says nothing about how many signals wait; `full` does.
+ */
+static struct win_queued *queue_await(struct win_member *m)
+{
+	struct win_queued *q = queue_take(m);
+	s32 pid = m->pid;
+	u32 i;
+
+	if (!q) /* who filled it may have been killed before it woke it */
+		bee_member_wake(m);
+	for (i = 0; !q && i < ROOM_TURNS + ROOM_TRIES; i++) {
+		if (m->pid != pid || bee_member_state(m) == WIN_MEMBER_ZOMBIE ||
+		    __atomic_load_n(&bee_member_mail(m)->full,
+				    __ATOMIC_SEQ_CST))
+			break;
+		if (i < ROOM_TURNS)
+			SwitchToThread();
+		else
+			Sleep(1);
+		q = queue_take(m);
 	}
+	return q;
+}
+
+s64 bee_member_queue(struct win_member *m, const struct abi_siginfo *info)
+{
+	struct win_queued *q = queue_await(m);
+
+	if (!q)
+		return -LINUX_EAGAIN;
 	q->signo = info->signo;
 	q->code = info->code;
 	q->pid = (s32)info->user.pid;
@@ -418,14 +460,15 @@ static void take_signal(u32 signo)
 {
 	struct abi_siginfo info = {.signo = (s32)signo};
 
-	if (signo == SIGCHLD) {
-		bee_family_tell();
-		return;
-	}
 	info.user.pid = (u32)__atomic_exchange_n(
 		&bee_member_mail(bee_family_own)->sender[signo - 1], 0,
 		__ATOMIC_SEQ_CST);
 	info.user.uid = USER;
+	if (signo == SIGCHLD) {
+		bee_family_tell();
+		if (!info.user.pid) /* of no kill(2) */
+			return;
+	}
 	abi_signal_send(bee.proc, NULL, 0, &info);
 	if (signo == SIGCONT)
 		bee_stop_end();
@@ -444,8 +487,10 @@ static struct win_queued *queue_first(void)
 	return first;
 }
 
-static void take_queued(void)
+/* 1: abi has no room for the next one, which stays. */
+static u32 take_queued(void)
 {
+	u32 *full = &bee_member_mail(bee_family_own)->full;
 	struct abi_siginfo info;
 	struct win_queued *q;
 
@@ -456,12 +501,15 @@ static void take_queued(void)
 		info.user.pid = (u32)q->pid;
 		info.user.uid = USER;
 		info.user.value = q->value;
+		if (abi_signal_send(bee.proc, NULL, 0, &info) == -LINUX_EAGAIN)
+			break;
 		__atomic_store_n(&q->state, 0, __ATOMIC_SEQ_CST);
-		abi_signal_send(bee.proc, NULL, 0, &info);
 	}
+	__atomic_store_n(full, q != NULL, __ATOMIC_SEQ_CST);
+	return q != NULL;
 }
 
-static void take_signals(void)
+static u32 take_signals(void)
 {
 	u64 set = __atomic_exchange_n(&bee_family_own->pending, 0,
 				      __ATOMIC_SEQ_CST);
@@ -470,16 +518,51 @@ static void take_signals(void)
 	for (i = 1; i <= SIGNALS; i++)
 		if (set >> (i - 1) & 1)
 			take_signal(i);
-	take_queued();
+	return take_queued();
+}
+
+/* What execve has saved does not change any more, and what arrives later is
+ * for the new program, or for this one if there is none. */
+void bee_family_hold(int on)
+{
+	AcquireSRWLockExclusive(&taking);
+	held += on ? 1 : -1u;
+	ReleaseSRWLockExclusive(&taking);
+	if (!on)
+		SetEvent(event);
+}
+
+static u32 is_held(void)
+{
+	return __atomic_load_n(&held, __ATOMIC_SEQ_CST);
+}
+
+/* The new program waits for the event of the same name: it must not miss what
+ * this thread has seen instead of it. */
+static void wait_held(void)
+{
+	SetEvent(event);
+	while (is_held()) {
+		bee_robust_killed();
+		Sleep(HELD_MS);
+	}
 }
 
 static DWORD WINAPI signal_thread(void *arg)
 {
+	u32 full = 0;
+
 	bee_thread_adopt(arg);
 	for (;;) {
 		bee_robust_killed();
-		take_signals();
-		WaitForSingleObject(event, INFINITE);
+		AcquireSRWLockExclusive(&taking);
+		if (!is_held())
+			full = take_signals();
+		ReleaseSRWLockExclusive(&taking);
+		if (!is_held())
+			WaitForSingleObject(event, full ? FULL_MS : INFINITE);
+		if (is_held())
+			wait_held();
 	}
 	return 0;
 }

@@ -54,6 +54,7 @@ struct win_member {
 /* Apart from the records, which are searched often. */
 struct win_mail {
 	s32 sender[64]; /* of the last signal of each number; 0: none */
+	u32 full;	/* atomic: the process can take no more for now */
 	struct win_queued queue[WIN_QUEUED];
 };
 
@@ -77,7 +78,8 @@ struct win_member *bee_member_find(s32 pid);		       /* or NULL */
 void bee_member_signal(struct win_member *m, u32 signo);
 void bee_member_wake(const struct win_member *m); /* its signal thread */
 struct abi_siginfo;
-/* 0, or -EAGAIN: 16 wait already. */
+/* 0, or -EAGAIN: as many signals wait as the process can keep, or it does not
+ * take them. */
 s64 bee_member_queue(struct win_member *m, const struct abi_siginfo *info);
 /* It has ended: its parent is told, and its children have none any more. */
 void bee_member_end(struct win_member *m, u32 status);
@@ -99,6 +101,8 @@ u32 bee_family_count(void); /* processes that are left */
 /* In a child. 0, or a Win32 error; without a section nothing is done. */
 int bee_family_join(void);
 int bee_family_start(void); /* after bee_load: signals arrive from now on */
+/* ABI_FAMILY_HOLD */
+void bee_family_hold(int on);
 /* In a child of fork: its record is its own from now on. 0, or a Win32 error:
  * the parent has ended. */
 int bee_family_live(void);

@@ -265,13 +265,18 @@ static void drop_opposite(struct win_member *m, u32 signo)
 static s64 signal_one(struct win_member *m, const struct abi_siginfo *info)
 {
 	u32 signo = (u32)info->signo;
+	s64 rc;
 
 	if (signo == WIN_SIGKILL && bee_member_state(m) == WIN_MEMBER_LIVE)
 		return member_kill(m);
 	if (!signo || bee_member_state(m) == WIN_MEMBER_ZOMBIE)
 		return 0;
-	if (signo >= FIRST_REAL_TIME || info->code)
-		return bee_member_queue(m, info);
+	if (signo >= FIRST_REAL_TIME || info->code) {
+		rc = bee_member_queue(m, info);
+		/* kill(2) does not fail: as on Linux, several may become one */
+		if (rc != -LINUX_EAGAIN || info->code)
+			return rc;
+	}
 	drop_opposite(m, signo);
 	__atomic_store_n(&bee_member_mail(m)->sender[signo - 1],
 			 (s32)info->user.pid, __ATOMIC_SEQ_CST);
@@ -397,6 +402,9 @@ s64 bee_family(struct abi_family_op *op, u32 thread)
 		return wait_info(op);
 	case ABI_FAMILY_KILL:
 		return signal_members(op);
+	case ABI_FAMILY_HOLD:
+		bee_family_hold(op->status);
+		return 0;
 	case ABI_FAMILY_EXEC_FILE:
 		return bee_exec_file();
 	case ABI_FAMILY_EXEC:
