@@ -254,6 +254,7 @@ $(eval $(call bee_host_suite,mem,$(B)/obj/san/bee/host/linux/mem.o))
 $(eval $(call bee_host_suite,receive,$(foreach f,receive mem cache,\
 	$(B)/obj/san/bee/host/linux/$(f).o) $(foreach f,bee/core/snapshot \
 	base/sha256 abi/lib/mem,$(B)/obj/san-free/$(f).o)))
+$(eval $(call bee_host_suite,written,$(B)/obj/san/bee/host/linux/written.o))
 $(eval $(call bee_host_suite,own,$(foreach f,own mem cache,\
 	$(B)/obj/san/bee/host/linux/$(f).o) $(foreach f,root file stat,\
 	$(B)/obj/gcc/abi/linux/$(f).o)))
@@ -352,5 +353,5 @@ soak_bee_needs = $(suite_bee-snapshot_needs)
 
 MUTANTS += bee
 mutants_bee = bee-control bee-snapshot bee-snapfile bee-linux bee-root bee-parents bee-files bee-unwind bee-locktable bee-tsc bee-cache \
-	bee-state bee-store bee-options bee-ipc bee-procfs bee-dynamic bee-images bee-sha256 bee-mem bee-receive bee-own bee-vdso bee-report bee-cpu bee-clock bee-exec bee-family bee-thread bee-robust \
+	bee-state bee-store bee-options bee-ipc bee-procfs bee-dynamic bee-images bee-sha256 bee-mem bee-receive bee-written bee-own bee-vdso bee-report bee-cpu bee-clock bee-exec bee-family bee-thread bee-robust \
 	bee-guard bee-rewrite*

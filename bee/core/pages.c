@@ -14,7 +14,8 @@
 #define GROUP_BYTES (GROUP * PAGE)
 #define SLOTS 1024u /* at first; a power of two */
 #define ROUNDS 8u
-#define ENOUGH (2u << 20) /* a round that sent less is the last */
+#define ENOUGH (2u << 20)     /* if less is left, rounds end */
+#define PAUSE_NS 100000000ull /* also if it can be sent in this time */
 
 /* Digests of the pages of one group. All 0: the page was not sent, or as
  * zeros. */
@@ -172,14 +173,47 @@ static u64 put_zeros(struct bee_save *s, u64 addr, u64 end)
 	return addr + n;
 }
 
-/* While the program runs, memory may vanish: the next look will see that. */
-static void put_touched(struct bee_save *s, u64 addr, u64 len)
+/* While the program runs, memory may vanish: the next look will see that. What
+ * is left of it is read page by page. */
+static void put_read(struct bee_save *s, u64 addr, u64 len)
 {
+	u64 at;
+
+	s->looked += len / PAGE;
 	if (!s->read_memory(s, addr, s->buf, len))
 		put_news(s, addr, len);
+	else if (len > PAGE)
+		for (at = 0; at < len; at += PAGE)
+			put_read(s, addr + at, PAGE);
 	else if (!s->live)
 		bee_save_fail(s, "a mapping reaches beyond the end of its file",
 			      "", "");
+}
+
+/* Pages that are alike for the host. */
+static void put_alike(struct bee_save *s, u64 addr, u64 len, u8 look)
+{
+	if (look == BEE_LOOK_WRITTEN)
+		put_read(s, addr, len);
+	else if (look == BEE_LOOK_NONE)
+		put_zeros(s, addr, addr + len);
+}
+
+static void put_touched(struct bee_save *s, u64 addr, u64 len, u32 is_file)
+{
+	u8 look[BEE_SNAP_PAGES];
+	u64 pages = len / PAGE, at, n;
+
+	if (!s->early || is_file) {
+		put_read(s, addr, len);
+		return;
+	}
+	s->look(s, addr, pages, look, s->live);
+	for (at = 0; at < pages; at += n) {
+		for (n = 1; at + n < pages && look[at + n] == look[at];)
+			n++;
+		put_alike(s, addr + at * PAGE, n * PAGE, look[at]);
+	}
 }
 
 void bee_save_pages(struct bee_save *s, const struct abi_snap_area *a,
@@ -189,8 +223,10 @@ void bee_save_pages(struct bee_save *s, const struct abi_snap_area *a,
 
 	if (!(a->bits & ABI_SNAP_COMMITTED) || a->prot & ABI_PROT_EXEC)
 		return;
+	if (s->live && !is_file)
+		s->watch(s, a->start, a->end);
 	while (at < a->end && !s->failed &&
-	       !(s->live && (s->hurry || s->written > s->most))) {
+	       !(s->live && (s->hurry || s->written + BUF > s->most))) {
 		touched = is_file ? at : s->next_touched(s, at, a->end);
 		sent = s->early ? next_sent(s->early, at, touched) : touched;
 		if (sent < touched) {
@@ -199,7 +235,7 @@ void bee_save_pages(struct bee_save *s, const struct abi_snap_area *a,
 		}
 		n = a->end - touched < BUF ? a->end - touched : BUF;
 		if (n)
-			put_touched(s, touched, n);
+			put_touched(s, touched, n, is_file);
 		at = touched + n;
 	}
 }
@@ -217,21 +253,76 @@ static u64 run_round(struct bee_save *s)
 	return s->written - before;
 }
 
+static u64 count_area(struct bee_save *s, u64 at, u64 end)
+{
+	u8 look[BEE_SNAP_PAGES];
+	u64 n, i, bytes = 0;
+
+	while ((at = s->next_touched(s, at, end)) < end) {
+		n = end - at < BUF ? end - at : BUF;
+		s->look(s, at, n / PAGE, look, 0);
+		for (i = 0; i < n / PAGE; i++)
+			bytes += look[i] == BEE_LOOK_WRITTEN ? PAGE : 0;
+		at += n;
+	}
+	return bytes;
+}
+
+/* What the program has written and was not sent, in bytes of pages. */
+static u64 count_left(struct bee_save *s)
+{
+	struct abi_snap_area a;
+	u64 at, bytes = 0;
+	u32 is_file;
+
+	for (at = 0; abi_snap_area(bee.proc, at, &a, &is_file); at = a.end)
+		if (!is_file && a.bits & ABI_SNAP_COMMITTED &&
+		    !(a.prot & ABI_PROT_EXEC))
+			bytes += count_area(s, a.start, a.end);
+	return bytes;
+}
+
+/*
+ * Whether the program should stand still now: if what is left can be sent soon,
+ * or if another round could send more than the program may have sent again.
+ */
+static int is_enough(struct bee_save *s, u64 sent, u64 ns, u32 round)
+{
+	u64 left = s->watches ? count_left(s) : sent; /* as much as last time */
+
+	if (!s->watches && round == 1)
+		return sent <= ENOUGH;
+	return left <= ENOUGH || s->written + left > s->most ||
+	       (s->watches &&
+		(left >> 10) * (ns >> 10) <= (PAUSE_NS >> 10) * (sent >> 10));
+}
+
+static u64 time_now(void)
+{
+	return (u64)bee.os->clock(ABI_CLOCK_MONOTONIC);
+}
+
 /* Each round sends what was written during the one before, so rounds get
- * shorter if the way is faster than the program. If it is not, half of the
- * memory is sent once more at most. */
+ * shorter if the way is faster than the program. If it is not, a third of the
+ * memory is sent once more at most, so that with what is sent at rest it is
+ * not half of it, unless the program writes to more than a fifth. */
 void bee_save_rounds(struct bee_save *s)
 {
-	u64 first, sent;
+	u64 sent, start = time_now(), now;
 	u32 i;
 
 	s->live = 1;
 	s->most = ~0ull;
-	sent = first = run_round(s);
-	s->most = s->written + first / 2;
-	for (i = 1; i < ROUNDS && sent > ENOUGH && !s->failed && !s->hurry &&
-		    s->written - first < first / 10 * 3;
-	     i++)
+	sent = run_round(s);
+	s->most = s->written + sent / 10 * 3;
+	for (i = 1; i < ROUNDS && !s->failed && !s->hurry; i++) {
+		now = time_now();
+		if (is_enough(s, sent, now - start, i))
+			break;
+		start = now;
 		sent = run_round(s);
+	}
 	s->live = 0;
+	s->early_bytes = s->written;
+	s->looked = 0;
 }

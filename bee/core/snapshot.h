@@ -99,6 +99,13 @@ void bee_snap_cpu_read(struct bee_snap_cpu *cpu);
 /* NULL, or what of `had` this CPU lacks. */
 const char *bee_snap_cpu_lacks(const struct bee_snap_cpu *had);
 
+/* What one page is, as far as the host knows. */
+enum bee_look {
+	BEE_LOOK_NONE,	  /* zeros: it does not exist */
+	BEE_LOOK_SAME,	  /* not written since the look before */
+	BEE_LOOK_WRITTEN, /* perhaps */
+};
+
 struct bee_early; /* what was sent while the program ran; pages.c */
 
 struct bee_page_digest {
@@ -112,6 +119,12 @@ struct bee_save {
 	s64 (*read_memory)(struct bee_save *s, u64 addr, void *buf, u64 len);
 	/* The first page from addr on that may be other than zeros, or end. */
 	u64 (*next_touched)(struct bee_save *s, u64 addr, u64 end);
+	/* Of pages from addr on, at most BEE_SNAP_PAGES. With `protect` the
+	 * next look tells which were written since this one. */
+	void (*look)(struct bee_save *s, u64 addr, u64 pages, u8 *look,
+		     u32 protect);
+	/* Before looks with `protect` at an area. */
+	void (*watch)(struct bee_save *s, u64 start, u64 end);
 	/* NULL, or why this file cannot be saved. */
 	const char *(*judge)(struct bee_save *s, s32 handle);
 	/* Copies what is in a pipe, which keeps it; bytes, or an errno. */
@@ -127,6 +140,9 @@ struct bee_save {
 	char why[320];
 	struct skep_sha256 sha;
 	u64 written, most;
+	u64 early_bytes; /* written while the program ran */
+	u64 looked;	 /* pages whose contents were read since then */
+	u32 watches;	 /* look tells SAME pages; the host may set it */
 	u8 *buf;
 	struct bee_early *early;
 	u32 live; /* the program runs */

@@ -327,6 +327,29 @@ static void test_live(void)
 	live = 0;
 }
 
+/* While it stands still, only the pages are read that it wrote since the last
+ * round, if the kernel tells them. */
+static void test_few_pages(void)
+{
+	live = 1;
+	start_guest("memory");
+	await_file("ready");
+	tap_ok(ask_snapshot(SKEP_SNAPSHOT_GO) && answer.early > 4u << 20 &&
+		       answer.bytes - answer.early < 1u << 20,
+	       "most of a program is sent early");
+	tap_ok(answer.pages && (!answer.watches || answer.pages < 256),
+	       "pages that stay the same are not read again: %llu",
+	       answer.pages);
+	tap_ok(answer.rest_ns && answer.used_ns &&
+		       answer.rest_ns < answer.pause_ns,
+	       "the pause is accounted for");
+	live = 0;
+	tap_ok(ask_snapshot(SKEP_SNAPSHOT_GO) && !answer.early &&
+		       answer.pages > 1024,
+	       "without that all are");
+	tap_ok(finish_guest(), "it is unharmed");
+}
+
 /* A shell that does `what` when there is a file "now". */
 static void start_shell(const char *what)
 {
@@ -481,6 +504,7 @@ int main(int argc, char **argv)
 	test_stray();
 	test_pipe();
 	test_live();
+	test_few_pages();
 	test_live_exec();
 	test_exec();
 	test_refusals();

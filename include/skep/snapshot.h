@@ -29,8 +29,13 @@ struct skep_snapshot_ask {
 };
 
 struct skep_snapshot_answer {
-	u32 saved, zero;
+	u32 saved;
+	u32 watches;	     /* the kernel tells which pages are written */
 	u64 bytes, pause_ns; /* of the file; at rest until it was saved */
+	u64 early;	     /* bytes that were written before that */
+	u64 pages;	     /* whose contents were read at rest */
+	u64 rest_ns;	     /* of the pause: until all threads were at rest */
+	u64 used_ns;	     /* processor time of the pause */
 	char why[320];	     /* if it was not saved: a part of a sentence */
 };
 

@@ -70,6 +70,10 @@ func cName(field string) string {
 	switch field {
 	case "PauseNS":
 		return "pause_ns"
+	case "RestNS":
+		return "rest_ns"
+	case "UsedNS":
+		return "used_ns"
 	case "ExecNS":
 		return "exec_ns"
 	case "ConfirmMS":

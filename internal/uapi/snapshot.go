@@ -19,7 +19,9 @@ type SnapshotAsk struct {
 
 // SnapshotAnswer is struct skep_snapshot_answer.
 type SnapshotAnswer struct {
-	Saved, Zero    uint32
+	Saved, Watches uint32
 	Bytes, PauseNS uint64
+	Early, Pages   uint64
+	RestNS, UsedNS uint64
 	Why            [320]byte
 }

@@ -182,6 +182,17 @@ int lin_family_restored(s32 *guest, s32 *pid);
 void lin_snapshot_answer(u64 token);
 /* Reads options->restore into bee.snapshot. 0, or -1 after a message. */
 int lin_restore_open(struct bee_options *options);
+/* written.c: which pages were written since the last look; open: a descriptor,
+ * or -1 if the kernel cannot tell. `look` gets enum bee_look for each page. */
+struct lin_written {
+	s32 fd, map;
+	u32 protect;
+};
+int lin_written_open(void);
+void lin_written_area(int fd, u64 start, u64 end);
+void lin_written_look(const struct lin_written *w, u64 addr, u64 pages,
+		      u8 *look);
+
 struct bee_snapshot;
 /* receive.c: reads a snapshot from a pipe. NULL, or what is wrong; in any case
  * *bytes has *room bytes, or is NULL. The mirror is freed when the program has

@@ -22,6 +22,7 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "bee/core/freeze.h"
@@ -45,6 +46,7 @@ struct out {
 	struct skep_snapshot_ask ask;
 	struct skep_snapshot_answer answer;
 	_Alignas(16) u8 key[LIN_DIGEST_KEY];
+	int watch; /* -1: the kernel does not tell which pages are written */
 	u64 len;
 	u8 buf[OUT];
 };
@@ -121,6 +123,19 @@ static u64 next_touched(struct bee_save *s, u64 addr, u64 end)
 		addr += i * PAGE;
 	}
 	return end;
+}
+
+static void look_at(struct bee_save *s, u64 addr, u64 pages, u8 *look,
+		    u32 protect)
+{
+	struct lin_written w = {((struct out *)s)->watch, s->map, protect};
+
+	lin_written_look(&w, addr, pages, look);
+}
+
+static void watch_area(struct bee_save *s, u64 start, u64 end)
+{
+	lin_written_area(((struct out *)s)->watch, start, end);
 }
 
 /* Locks of all kinds, and leases. */
@@ -227,7 +242,10 @@ static void save_file(struct out *o)
 		return;
 	}
 	a->saved = 1;
+	a->watches = o->save.watches;
 	a->bytes = o->save.written;
+	a->early = o->save.early_bytes;
+	a->pages = o->save.looked;
 }
 
 static struct out *open_out(int sock, int fd)
@@ -237,9 +255,12 @@ static struct out *open_out(int sock, int fd)
 	if (!o)
 		return NULL;
 	o->sock = sock;
+	o->watch = -1;
 	o->save.write = write_out;
 	o->save.read_memory = read_memory;
 	o->save.next_touched = next_touched;
+	o->save.look = look_at;
+	o->save.watch = watch_area;
 	o->save.judge = judge_file;
 	o->save.peek = peek_pipe;
 	o->save.digest = digest_page;
@@ -258,6 +279,8 @@ static struct out *open_out(int sock, int fd)
 /* Whoever reads a pipe has all before the answer. */
 static void close_files(const struct out *o)
 {
+	if (o->watch >= 0)
+		close(o->watch);
 	close(o->save.memory);
 	close(o->save.map);
 	close(o->save.handle);
@@ -331,17 +354,30 @@ static void await_end(int sock, u32 how)
 		lin_proc_exit(ENDED << 8);
 }
 
+/* Processor time of this thread, in ns. */
+static u64 own_time(void)
+{
+	struct timespec t = {0, 0};
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (u64)t.tv_sec * 1000000000u + (u64)t.tv_nsec;
+}
+
 /* All threads come to rest, or the answer says why one does not. */
 static void finish_ask(struct out *o)
 {
 	u64 start = (u64)lin_clock(ABI_CLOCK_MONOTONIC);
+	u64 used = own_time();
 	struct skep_snapshot_answer answer;
 	int sock = o->sock;
 	u32 end = o->ask.end;
 
 	if (!*o->answer.why && !judge_program(o, &o->answer) &&
-	    !come_to_rest(&o->answer))
+	    !come_to_rest(&o->answer)) {
+		o->answer.rest_ns = (u64)lin_clock(ABI_CLOCK_MONOTONIC) - start;
 		save_file(o);
+	}
+	o->answer.used_ns = own_time() - used;
 	answer = o->answer;
 	drop_out(o);
 	if (!answer.saved)
@@ -443,6 +479,8 @@ static void answer_ask(int sock, int fd, const struct skep_snapshot_ask *ask)
 	o->ask = *ask;
 	if (ask->live && sock == lin_control && !*o->answer.why &&
 	    !judge_program(o, &o->answer)) {
+		o->watch = lin_written_open();
+		o->save.watches = o->watch >= 0;
 		live = o;
 		__atomic_store_n(&live_state, LIVE_RUNS, __ATOMIC_SEQ_CST);
 		if (!lin_thread_own(run_rounds, o))
