@@ -249,18 +249,18 @@ func TestHostileSnapshot(t *testing.T) {
 	const size = 64 << 20
 	h := newHostileBee(t, size, size)
 	var got counter
-	if _, err := h.movable.pack(&got, h.movable.imageMost(), true); !errors.Is(err, errLarge) {
+	if _, _, err := h.movable.pack(&got, h.movable.imageMost(), true); !errors.Is(err, errLarge) {
 		t.Errorf("a snapshot of %d bytes: %v", size, err)
 	}
 	if wrote := <-h.wrote; got > 4<<20 || wrote > 8<<20 {
 		t.Errorf("%d bytes were stored, and %d taken", got, wrote)
 	}
 	h = newHostileBee(t, 5000, 6000)
-	if _, err := h.movable.pack(&got, h.movable.imageMost(), true); err == nil || !strings.Contains(err.Error(), "bee wrote 5000 bytes and says that it wrote 6000") {
+	if _, _, err := h.movable.pack(&got, h.movable.imageMost(), true); err == nil || !strings.Contains(err.Error(), "bee wrote 5000 bytes and says that it wrote 6000") {
 		t.Errorf("a snapshot without its end: %v", err)
 	}
 	h = newHostileBee(t, 5000, 5000)
-	if _, err := h.movable.pack(&got, h.movable.imageMost(), true); err != nil {
+	if _, _, err := h.movable.pack(&got, h.movable.imageMost(), true); err != nil {
 		t.Error(err)
 	}
 }
@@ -273,7 +273,7 @@ func TestSparseFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got counter
-	if _, err := h.movable.pack(&got, h.movable.imageMost(), true); !errors.Is(err, errLarge) || got > 4<<20 {
+	if _, _, err := h.movable.pack(&got, h.movable.imageMost(), true); !errors.Is(err, errLarge) || got > 4<<20 {
 		t.Errorf("a file of 1 TiB: %v, %d bytes", err, got)
 	}
 }

@@ -429,10 +429,10 @@ func openPipe() (r *os.File, w int, err error) {
 // pack writes an image of at most `most` bytes to w. If it returns no error, the program is held since the time began.
 // bee writes to a pipe, not to a file: it stands in the memory of the program, and would be
 // bounded by nothing.
-func (m *movable) pack(w io.Writer, most uint64, live bool) (began time.Time, err error) {
+func (m *movable) pack(w io.Writer, most uint64, live bool) (began time.Time, a proto.ExecAccount, err error) {
 	r, end, err := openPipe()
 	if err != nil {
-		return began, err
+		return began, a, err
 	}
 	defer r.Close()
 	t := tar.NewWriter(&capped{w, most})
@@ -446,15 +446,16 @@ func (m *movable) pack(w io.Writer, most uint64, live bool) (began time.Time, er
 	if err != nil {
 		r.Close()
 		<-done
-		return began, fmt.Errorf("bee does not answer: %w", err)
+		return began, a, fmt.Errorf("bee does not answer: %w", err)
 	}
+	saved := time.Now()
 	began = time.Now().Add(-time.Duration(answer.PauseNS))
 	s := <-done
 	if answer.Saved == 0 {
 		if s.err != nil {
-			return began, s.err
+			return began, a, s.err
 		}
-		return began, errors.New(unix.ByteSliceToString(answer.Why[:]))
+		return began, a, errors.New(unix.ByteSliceToString(answer.Why[:]))
 	}
 	if s.err == nil && s.bytes != answer.Bytes {
 		s.err = fmt.Errorf("bee wrote %d bytes and says that it wrote %d", s.bytes, answer.Bytes)
@@ -465,7 +466,12 @@ func (m *movable) pack(w io.Writer, most uint64, live bool) (began time.Time, er
 	if s.err != nil {
 		m.goOn()
 	}
-	return began, s.err
+	return began, accountOf(&answer, time.Since(saved)), s.err
+}
+
+func accountOf(v *uapi.SnapshotAnswer, pack time.Duration) proto.ExecAccount {
+	return proto.ExecAccount{Early: v.Early, Frozen: v.Bytes - v.Early, Pages: v.Pages, Rest: int64(v.RestNS),
+		Save: int64(v.PauseNS - v.RestNS), Used: int64(v.UsedNS), Pack: int64(pack)}
 }
 
 func (m *movable) goOn() { m.control.Write([]byte{0}) }
@@ -498,13 +504,15 @@ func (m *movable) trySave(v proto.ExecSave) error {
 		to = file
 	}
 	sum, count := sha256.New(), new(counter)
-	began, err := m.pack(io.MultiWriter(to, sum, count), most, v.Hold)
+	began, account, err := m.pack(io.MultiWriter(to, sum, count), most, v.Hold)
 	if err != nil {
 		return err
 	}
+	packed := time.Now()
 	m.out.drain()
 	m.errs.drain()
-	end := proto.ExecImageEnd{Serial: v.Serial, Input: m.in.consumed(), Bytes: int64(*count), Digest: hex.EncodeToString(sum.Sum(nil))}
+	account.Pack += int64(time.Since(packed))
+	end := proto.ExecImageEnd{Serial: v.Serial, Account: account, Input: m.in.consumed(), Bytes: int64(*count), Digest: hex.EncodeToString(sum.Sum(nil))}
 	if err := m.stream.sendJSON(proto.ExecFrozen, v); err != nil {
 		return nil // nobody hears of it: it ends
 	}

@@ -198,6 +198,8 @@ type JobInfo struct {
 	PauseNS int64     `json:"pause_ns"`
 	Bytes   int64     `json:"bytes"` // of its image
 
+	Account proto.ExecAccount `json:"account,omitzero"` // of PauseNS
+
 	nodeID string
 }
 

@@ -169,7 +169,7 @@ func (h *Hub) listJobs(w http.ResponseWriter, r *http.Request) {
 func (j *job) info() JobInfo {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	i := JobInfo{Job: j.name, Program: j.req.Name, Began: j.began, Moves: j.moves, PauseNS: int64(j.pause), Bytes: j.bytes}
+	i := JobInfo{Job: j.name, Program: j.req.Name, Began: j.began, Moves: j.moves, PauseNS: int64(j.pause), Bytes: j.bytes, Account: j.account}
 	if j.machine != nil {
 		state, _, node := j.machine.State()
 		i.State, i.nodeID, i.Node = state.String(), node, j.hub.nodeName(node)

@@ -45,6 +45,7 @@ type job struct {
 	moves   int
 	frozen  time.Time // when the last Frozen came
 	pause   time.Duration
+	account proto.ExecAccount // of pause
 	bytes   int64
 }
 

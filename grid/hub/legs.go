@@ -170,6 +170,7 @@ func (l *leg) started(now time.Time) []move.Action {
 	if _, leg, _ := j.machine.State(); leg == l.number && l.number > 1 {
 		j.moves++
 		j.pause += now.Sub(j.frozen)
+		j.account.Start = int64(now.Sub(j.frozen)) - j.account.Store
 		j.tell("job %s runs on %s", j.name, j.hub.nodeName(l.node))
 	}
 	return j.machine.Started(now, l.number)
@@ -307,7 +308,8 @@ func (l *leg) takeSaved(p []byte) error {
 		}
 		kept = true // until the machine says Forget
 		j.images[s.owner] = savedImage{s.digest, l.base + v.Input}
-		j.pause, j.bytes = time.Duration(v.Pause), v.Bytes
+		j.pause, j.bytes, j.account = time.Duration(v.Pause), v.Bytes, v.Account
+		j.account.Store = int64(now.Sub(j.frozen))
 		return j.machine.Saved(now, l.number, move.Serial(v.Serial), s.owner)
 	})
 	if !kept { // the program is over, or it was not stored

@@ -63,6 +63,22 @@ type ExecImageEnd struct {
 	Bytes  int64  `json:"bytes"`
 	Input  uint64 `json:"input"`    // bytes of input that the program had read
 	Pause  int64  `json:"pause_ns"` // it stood still, up to now if it is held
+
+	Account ExecAccount `json:"account,omitzero"`
+}
+
+// An ExecAccount says where the time went in which a program stood still, and how much it was for.
+// The hub adds the last two times of a move.
+type ExecAccount struct {
+	Early  uint64 `json:"early_bytes"` // of bee's part, written before
+	Frozen uint64 `json:"frozen_bytes"`
+	Pages  uint64 `json:"frozen_pages"` // whose contents were read
+	Rest   int64  `json:"rest_ns"`      // until all threads stood still
+	Save   int64  `json:"save_ns"`      // until bee had written
+	Used   int64  `json:"used_ns"`      // bee's processor time of both
+	Pack   int64  `json:"pack_ns"`      // files, and what output was on its way
+	Store  int64  `json:"store_ns"`     // the last bytes, until the hub had them
+	Start  int64  `json:"start_ns"`     // until it ran at the target
 }
 
 // ExecWhy says why a program was not saved.

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A program that is moved while it runs.
- * usage: work count N MS | copy | socket | fill MB
+ * usage: work count N MS | copy | socket | fill MB PARTS
  *
  * count: prints 0 to N - 1, each after MS ms, and also appends them to files in
  * its three folders; when its input has ended, it reads these, and exits with 7
  * if they are whole. socket: has one until its input ends.
  *
- * fill: writes to MB MiB of memory, all of it and then 1 % every 20 ms, until
- * its input ends; it exits with 7 if each word has what was written last.
+ * fill: writes to MB MiB of memory, all of it and then 1 % every 40 ms, in turn
+ * the first PARTS of 100, until its input ends; it exits with 7 if each word
+ * has what was written last.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -99,23 +100,20 @@ static int run_copy(void)
 }
 
 static unsigned long *memory, words;
-static unsigned writes;
+static unsigned writes[100]; /* of each part of 100 */
 
-/* What is in a word after n writes: each writes one part of 100. */
-static unsigned long expected_word(unsigned long i, unsigned n)
+static unsigned long expected_word(unsigned long i)
 {
-	unsigned long part = i / (words / 100);
-
-	return (i + 1) * 0x9e3779b97f4a7c15 ^ (n / 100 + (part < n % 100));
+	return (i + 1) * 0x9e3779b97f4a7c15 ^ writes[i / (words / 100)];
 }
 
-static void write_part(void)
+static void write_part(unsigned long part)
 {
-	unsigned long part = writes % 100, i;
+	unsigned long i;
 
-	writes++;
+	writes[part]++;
 	for (i = part * (words / 100); i < (part + 1) * (words / 100); i++)
-		memory[i] = expected_word(i, writes);
+		memory[i] = expected_word(i);
 }
 
 static int over;
@@ -127,25 +125,25 @@ static void *read_input(void *unused)
 	return unused;
 }
 
-static int run_fill(unsigned long mb)
+static int run_fill(unsigned long mb, unsigned long parts)
 {
 	pthread_t reader;
-	unsigned long i;
+	unsigned long i, n;
 
 	words = mb * ((1 << 20) / sizeof(*memory) / 100 * 100);
 	memory = malloc(words * sizeof(*memory));
 	if (!memory || pthread_create(&reader, NULL, read_input, NULL))
 		return 1;
-	while (writes < 100)
-		write_part();
+	for (n = 0; n < 100; n++)
+		write_part(n);
 	puts("ready");
 	fflush(stdout);
 	while (!__atomic_load_n(&over, __ATOMIC_SEQ_CST)) {
-		write_part();
-		pause_ms(20);
+		write_part(n++ % parts);
+		pause_ms(40);
 	}
 	for (i = 0; i < words; i++)
-		if (memory[i] != expected_word(i, writes))
+		if (memory[i] != expected_word(i))
 			return 2;
 	return 7;
 }
@@ -154,8 +152,9 @@ int main(int argc, char **argv)
 {
 	if (argc > 3 && !strcmp(argv[1], "count"))
 		return run_count(atoi(argv[2]), atol(argv[3]));
-	if (argc > 2 && !strcmp(argv[1], "fill"))
-		return run_fill(strtoul(argv[2], NULL, 10));
+	if (argc > 3 && !strcmp(argv[1], "fill"))
+		return run_fill(strtoul(argv[2], NULL, 10),
+				strtoul(argv[3], NULL, 10));
 	if (argc > 1 && !strcmp(argv[1], "copy"))
 		return run_copy();
 	if (argc > 1 && !strcmp(argv[1], "socket")) {
