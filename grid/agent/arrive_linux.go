@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -161,6 +162,7 @@ func (m *movable) launch(restore bool) error {
 		return err
 	}
 	m.dir, m.report, m.nonce, m.note = dir, a.reportFile(dir), newNonce(), newLines(func(string) {})
+	m.out, m.errs = new(outlet), new(outlet)
 	if restore {
 		if m.fifo, err = openFifo(a.ownArea().tmp, a.confined.RunAs); err != nil {
 			return err
@@ -194,11 +196,28 @@ func (m *movable) fill(from io.Reader) error {
 	a := m.agent
 	total, _ := memoryInfo()
 	most := min(m.imageMost(), 3*total) // bee has it in memory
-	err := unpackImage(from, m.gate, m.dir, a.confined.RunAs, a.limitsFor(m.exec.Limits).Disk, most)
+	err := unpackImage(from, m.gate, m.awaitTaken, m.dir, a.confined.RunAs, a.limitsFor(m.exec.Limits).Disk, most)
 	if errors.Is(err, os.ErrClosed) {
 		return nil // it has ended, and says why
 	}
 	return err
+}
+
+// awaitTaken waits until bee has read what is in its pipe. Then the process has its root, whose
+// places may lie in the program's folders, and files can be made there.
+func (m *movable) awaitTaken() error {
+	t := time.NewTicker(time.Millisecond)
+	defer t.Stop()
+	for pipeBytes(m.fifo) > 0 {
+		select {
+		case <-t.C:
+		case <-m.process.done:
+			return nil // it says why
+		case <-m.ctx.Done():
+			return errStopped
+		}
+	}
+	return nil
 }
 
 // clear ends the process, if there is one, and removes what it had.

@@ -34,14 +34,14 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// newLeg has an agent prepare a leg of a shell that answers to a line of input.
-func newLeg(t *testing.T, base *rig, id string) *movableRig {
+// newLeg has an agent prepare a leg of a shell that answers to a line of input with what.
+func newLeg(t *testing.T, base *rig, id, what string) *movableRig {
 	t.Helper()
 	ours, theirs := net.Pipe()
 	t.Cleanup(func() { ours.Close() })
 	r := &movableRig{base, ours}
 	e := proto.Exec{ID: id, Movable: true, Program: r.cache.put(t, readBusybox(t)), Name: "busybox",
-		Args: []string{"sh", "-c", "read line; echo $line; read line"}, CPU: r.mover.cpu}
+		Args: []string{"sh", "-c", "read line; echo " + what + "; read line"}, CPU: r.mover.cpu}
 	r.fake.mu.Lock()
 	r.fake.execs[id] = theirs
 	r.fake.mu.Unlock()
@@ -84,9 +84,11 @@ func (r *movableRig) restore(digest string) {
 	}
 }
 
-// takeSaved returns the image that a program is saved to, and its digest.
+// takeSaved starts a program, and returns the image that it is saved to, and its digest.
 func (r *movableRig) takeSaved() (image []byte, digest string) {
 	r.t.Helper()
+	r.send(proto.ExecBegin, nil)
+	r.await(proto.ExecStarted)
 	r.send(proto.ExecFreeze, proto.ExecSave{Serial: 1, Hold: true})
 	r.conn.SetReadDeadline(time.Now().Add(testTimeout))
 	buf := make([]byte, proto.ExecFrameMax)
@@ -126,21 +128,20 @@ func TestEarlyImage(t *testing.T) {
 	if base.mover.bee == "" {
 		t.Skip("programs have no name spaces of their own here")
 	}
-	source := newLeg(t, base, "source")
-	source.send(proto.ExecBegin, nil)
-	source.await(proto.ExecStarted)
+	source := newLeg(t, base, "source", "$line")
 	image, digest := source.takeSaved()
-	target := newLeg(t, base, "target")
+	foreign, _ := newLeg(t, base, "foreign", "other").takeSaved()
+	target := newLeg(t, base, "target", "$line")
 	target.sendImage(image)
 	target.restore(digest) // there is no such blob
-	for id, early := range map[string][]byte{"no image": []byte("no image"), "a part": image[:len(image)/2], "too much": append(bytes.Clone(image), 0)} {
-		other := newLeg(t, base, id)
+	for id, early := range map[string][]byte{"no image": []byte("no image"), "a part": image[:len(image)/2], "too much": append(bytes.Clone(image), 0), "another one": foreign} {
+		other := newLeg(t, base, id, "$line")
 		other.sendImage(early)
 		base.fake.origin.Store(digest, image)
 		other.restore(digest)
 	}
 	before := target.folders()
-	vain := newLeg(t, base, "in vain")
+	vain := newLeg(t, base, "in vain", "$line")
 	vain.sendImage(image)
 	vain.awaitFolders("its process is prepared", func(n int) bool { return n > before })
 	vain.conn.Close()

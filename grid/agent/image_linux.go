@@ -158,8 +158,9 @@ type unpacker struct {
 }
 
 // unpackImage writes the files of an image to dir, for the user own if that is not 0, and the
-// snapshot to snapshot. disk bounds the bytes of the files (0: nothing does), and most those of the snapshot.
-func unpackImage(r io.Reader, snapshot io.Writer, dir string, own int, disk, most uint64) error {
+// snapshot to snapshot; between the two it calls taken. disk bounds the bytes of the files (0: nothing
+// does), and most those of the snapshot.
+func unpackImage(r io.Reader, snapshot io.Writer, taken func() error, dir string, own int, disk, most uint64) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
@@ -175,6 +176,11 @@ func unpackImage(r io.Reader, snapshot io.Writer, dir string, own int, disk, mos
 	for ; err == nil && h.Name == imageSnapshot && h.Typeflag == tar.TypeReg; h, err = t.Next() {
 		if _, err := io.Copy(to, t); err != nil {
 			return fmt.Errorf("the program's snapshot cannot be stored: %w", err)
+		}
+	}
+	if err == nil || err == io.EOF {
+		if failed := taken(); failed != nil {
+			return failed
 		}
 	}
 	for ; ; h, err = t.Next() {
@@ -228,11 +234,24 @@ func (u *unpacker) makeFile(name string, h *tar.Header, r io.Reader) error {
 	}
 	u.left -= uint64(h.Size)
 	f, err := u.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if u.isPlace(name, err) {
+		f, err = u.root.OpenFile(name, os.O_WRONLY, 0)
+	}
 	if err != nil {
 		return err
 	}
 	_, err = io.Copy(f, r)
 	return errors.Join(err, f.Close())
+}
+
+// isPlace reports whether a file could not be made because its guard has made an empty one there, on which
+// something of the agent's is mounted: so it is if the agent's folder is below /tmp.
+func (u *unpacker) isPlace(name string, err error) bool {
+	if !errors.Is(err, fs.ErrExist) {
+		return false
+	}
+	info, err := u.root.Lstat(name)
+	return err == nil && info.Mode().IsRegular() && info.Size() == 0
 }
 
 func (u *unpacker) setOwner(name string, h *tar.Header) error {

@@ -44,7 +44,7 @@ func unpackBytes(t *testing.T, image []byte, most uint64) (string, string, error
 		t.Fatal(err)
 	}
 	defer snapshot.Close()
-	return dir, snapshot.Name(), unpackImage(bytes.NewReader(image), snapshot, dir, 0, most, 2<<20)
+	return dir, snapshot.Name(), unpackImage(bytes.NewReader(image), snapshot, func() error { return nil }, dir, 0, most, 2<<20)
 }
 
 // What a program wrote is the same after an image.
@@ -100,6 +100,38 @@ func TestImage(t *testing.T) {
 	}
 	if _, _, err := unpackBytes(t, image.Bytes(), 0); !errors.Is(err, errLarge) {
 		t.Errorf("a snapshot that is larger than the program may be: %v", err)
+	}
+}
+
+// Files are made when the snapshot was taken, also where a guard has made a place for a mount, but
+// nothing that is there is replaced.
+func TestImageMeetsPlaces(t *testing.T) {
+	dir := makeJobDirs(t)
+	if err := os.WriteFile(filepath.Join(dir, "job/file"), []byte("text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	image, err := packBytes("registers", dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, occupy := range map[string]func(name string) error{
+		"a place": func(name string) error { return os.WriteFile(name, nil, 0o600) },
+		"a file":  func(name string) error { return os.WriteFile(name, []byte("other"), 0o600) },
+		"a link":  func(name string) error { return os.Symlink("other", name) },
+	} {
+		to, taken := makeJobDirs(t), false
+		name := filepath.Join(to, "job/file")
+		err := unpackImage(bytes.NewReader(image.Bytes()), io.Discard, func() error {
+			_, err := os.Lstat(name)
+			taken = err != nil
+			return occupy(name)
+		}, to, 0, 0, 2<<20)
+		if b, _ := os.ReadFile(name); !taken || (err == nil) != (what == "a place") || (string(b) == "text") != (what == "a place") {
+			t.Errorf("%s: %q, %v", what, b, err)
+		}
+	}
+	if err := unpackImage(bytes.NewReader(image.Bytes()), io.Discard, func() error { return io.ErrClosedPipe }, dir, 0, 0, 2<<20); !errors.Is(err, io.ErrClosedPipe) {
+		t.Error(err)
 	}
 }
 

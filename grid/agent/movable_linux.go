@@ -62,8 +62,8 @@ type movable struct {
 	stop   context.CancelFunc // of ctx
 	path   string             // of the program
 	begin  chan string
-	out    outlet
-	errs   outlet
+	out    *outlet
+	errs   *outlet
 	in     *inlet
 	note   *lines
 
@@ -299,7 +299,7 @@ func (m *movable) command() (*command, error) {
 
 // start starts the process and the copies of its streams.
 func (m *movable) start(c *command) error {
-	outs := []*outlet{&m.out, &m.errs}
+	outs := []*outlet{m.out, m.errs}
 	kinds := []proto.ExecType{proto.ExecStdout, proto.ExecStderr}
 	var ends []*os.File
 	for i, o := range outs {

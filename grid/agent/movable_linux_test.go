@@ -40,6 +40,9 @@ func (r *movableRig) await(kind proto.ExecType) []byte {
 		if err != nil {
 			r.t.Fatal(err)
 		}
+		if t == proto.ExecStderr {
+			r.t.Logf("it says: %s", p)
+		}
 		if t == kind && (t != proto.ExecStdout || len(p) > 0) {
 			return p
 		}
