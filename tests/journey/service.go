@@ -179,7 +179,7 @@ func journeyService(s *stage) {
 		}
 		return nil
 	})
-	p := w.startLongPlay(40, 300)
+	p := w.startLongPlay(300)
 	begin := time.Now()
 	s.runStep("the service stops, and its calls are run again", func() error {
 		if err := w.service(0, []string{"stop", "agent"}); err != nil {
@@ -345,7 +345,7 @@ func journeyLogon(s *stage) {
 		})
 	})
 	s.runStep("it runs again after a logon", w.logOnAgain)
-	p := w.startLongPlay(40, 300)
+	p := w.startLongPlay(300)
 	begin := time.Now()
 	s.runStep("it stops, and its calls are run again", func() error {
 		if err := w.service(0, []string{"stop", "agent"}); err != nil {

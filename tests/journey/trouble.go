@@ -37,11 +37,12 @@ func listTroubles() []journey {
 	return append(list, journey{"service", true, journeyService}, journey{"logon", true, journeyLogon})
 }
 
-// startLongPlay starts a run that lasts until the fault has been caused.
-func (c *cluster) startLongPlay(calls, milliseconds int) *play {
+// startLongPlay starts a run that lasts until checkEnd: however late the fault is caused, there
+// are calls to lose.
+func (c *cluster) startLongPlay(milliseconds int) *play {
 	var p *play
 	c.s.mustStep("both nodes are at work", func() (err error) {
-		if p, err = c.startPlay(calls, milliseconds); err != nil {
+		if p, err = c.startPlay(24, milliseconds, c.s.path("over")); err != nil {
 			return err
 		}
 		if err = p.waitForWork("here", "second"); err != nil {
@@ -70,7 +71,7 @@ func (c *cluster) signalWorkers(node string, sig syscall.Signal) error {
 
 func workerKilled(s *stage) {
 	c := s.startPair()
-	p := c.startLongPlay(24, 300)
+	p := c.startLongPlay(300)
 	for _, node := range []string{"second", "here"} {
 		s.runStep("a worker of node "+node+" dies and its call is run again within 3 seconds", func() error {
 			begin := time.Now()
@@ -86,7 +87,7 @@ func workerKilled(s *stage) {
 
 func agentKilled(s *stage) {
 	c := s.startPair()
-	p := c.startLongPlay(24, 300)
+	p := c.startLongPlay(300)
 	begin := time.Now()
 	c.second.Signal(syscall.SIGKILL)
 	s.runStep("the agent dies and its calls are run again within 3 seconds", func() error { return p.waitForRequeue("second", begin, broken) })
@@ -96,7 +97,7 @@ func agentKilled(s *stage) {
 
 func workerStopped(s *stage) {
 	c := s.startPair()
-	p := c.startLongPlay(40, 300)
+	p := c.startLongPlay(300)
 	begin := time.Now()
 	s.runStep("workers of both nodes stop", func() error {
 		if err := c.signalWorkers("second", syscall.SIGSTOP); err != nil {
@@ -115,7 +116,7 @@ func workerStopped(s *stage) {
 
 func agentStopped(s *stage) {
 	c := s.startPair()
-	p := c.startLongPlay(120, 300)
+	p := c.startLongPlay(300)
 	begin := time.Now()
 	c.second.Signal(syscall.SIGSTOP)
 	s.runStep("the agent stops and its calls are run again within 15 seconds", func() error {
@@ -131,7 +132,7 @@ func agentStopped(s *stage) {
 
 func masterKilled(s *stage) {
 	c := s.startPair()
-	p := c.startLongPlay(40, 1000)
+	p := c.startLongPlay(1000)
 	s.runStep("its calls have left data on both nodes", func() error {
 		return watch.Poll(soon, func() error {
 			here, second := leftIn(c.state), leftIn(s.path("second"))
@@ -156,7 +157,7 @@ func masterKilled(s *stage) {
 	s.runStep("the lease ends: no worker remains after 5 seconds", func() error { return c.waitUntilIdle(lease + margin) })
 	s.runStep("no data of the master remain", func() error { return watch.Poll(lease, c.checkEmpty) })
 	s.runStep("the nodes are there for the next run", func() error {
-		next, err := c.startPlay(4, 1)
+		next, err := c.startPlay(4, 1, "")
 		if err != nil {
 			return err
 		}
@@ -221,7 +222,7 @@ func badWorkers(s *stage) {
 		return err
 	})
 	s.runStep("good calls go on after all that", func() error {
-		p, err := c.startPlay(4, 1)
+		p, err := c.startPlay(4, 1, "")
 		if err != nil {
 			return err
 		}

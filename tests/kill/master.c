@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The kill tests' master: many calls at once, each answer checked. It says
- * when a call was run again, and on standard error what went wrong.
+ * when a call was run again, and on standard error what went wrong. With FILE
+ * it makes a new call for each that has ended, until there is that file.
  *
- *	master weigh CALLS MILLISECONDS
+ *	master weigh CALLS MILLISECONDS [FILE]
  *	master leave STATUS
  *	master bind MODULE
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <OmniRpc.h>
 
@@ -62,10 +64,15 @@ static int check_result(int k, OmniRpcRequest request, int *again)
 	return 0;
 }
 
-static int call_weigh(int calls, int milliseconds)
+static OmniRpcRequest start_weigh(int k, int milliseconds)
+{
+	return OmniRpcCallAsync("work.weigh", N, x[k], milliseconds, &sum[k]);
+}
+
+static int call_weigh(int calls, int milliseconds, const char *until)
 {
 	OmniRpcRequest request[CALLS_MAX];
-	int k, bad = 0, again = 0;
+	int k, bad = 0, again = 0, more = 0;
 
 	if (calls < 1 || calls > CALLS_MAX)
 		return 2;
@@ -73,12 +80,18 @@ static int call_weigh(int calls, int milliseconds)
 	if (OmniRpcModuleInit("work", N, weight) != OMRPC_OK)
 		return report_failure("Initialize");
 	for (k = 0; k < calls; k++)
-		request[k] = OmniRpcCallAsync("work.weigh", N, x[k],
-					      milliseconds, &sum[k]);
+		request[k] = start_weigh(k, milliseconds);
+	for (; until && !bad && access(until, F_OK); more++) {
+		k = OmniRpcWaitAny(calls, request);
+		if (k < 0)
+			return report_failure("calls");
+		bad |= check_result(k, request[k], &again);
+		request[k] = start_weigh(k, milliseconds);
+	}
 	for (k = 0; k < calls; k++)
 		bad |= check_result(k, request[k], &again);
 	if (!bad)
-		printf("%d right, %d run again\n", calls, again);
+		printf("%d right, %d run again\n", calls + more, again);
 	return bad;
 }
 
@@ -103,8 +116,8 @@ int main(int argc, char **argv)
 	setenv("SKEP_ERRORS", "return", 0);
 	if (OmniRpcInit(&argc, &argv) != OMRPC_OK)
 		return 1;
-	if (argc == 4 && !strcmp(argv[1], "weigh"))
-		status = call_weigh(atoi(argv[2]), atoi(argv[3]));
+	if ((argc == 4 || argc == 5) && !strcmp(argv[1], "weigh"))
+		status = call_weigh(atoi(argv[2]), atoi(argv[3]), argv[4]);
 	else if (argc == 3 && !strcmp(argv[1], "leave"))
 		status = call_leave(atoi(argv[2]));
 	else if (argc == 3 && !strcmp(argv[1], "bind"))
