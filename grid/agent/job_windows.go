@@ -38,6 +38,8 @@ type programJob struct {
 	dir    string
 	limits proto.Limits
 
+	threads suspension
+
 	mu     sync.Mutex
 	closed bool
 	cpu    float64 // limit of the call, 0: none
@@ -217,16 +219,20 @@ func (j *programJob) enforce() bool {
 		return true
 	}
 	if j.over = j.measure(); j.over != nil {
-		windows.TerminateJobObject(j.handle, beeSignal+signalKill)
+		j.terminate()
 	}
 	return j.over != nil
+}
+
+func (j *programJob) terminate() {
+	j.threads.end(func() { windows.TerminateJobObject(j.handle, beeSignal+signalKill) })
 }
 
 // close ends what is left and returns why the program was ended, or nil.
 func (j *programJob) close() *excess {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	windows.TerminateJobObject(j.handle, beeSignal+signalKill)
+	j.terminate()
 	windows.CloseHandle(j.handle)
 	j.closed = true
 	return j.over

@@ -26,7 +26,7 @@ $(B)/test/wine/cheat.exe: $(B)/obj/mingw/tests/wine/cheat.o
 
 TEST_SUITES += wine-agent
 suite_wine-agent = $(STEADY) sh tests/wine/go_tests.sh $(B) agent
-# It takes a minute; Wine 8 may loop without end (docs/windows.md).
+# It takes a minute; the server of Wine 8 has looped without end (docs/windows.md).
 suite_wine-agent_deadline = 240
 suite_wine-agent_needs = $(agent_t)/worker $(agent_t)/agent.test.exe \
 	$(B)/test/wine/cheat.exe $(WINE_PRNG) $(B)/bin/bee.exe

@@ -100,9 +100,8 @@ func (a *Agent) start(c *command) (*process, error) {
 	}
 	var once sync.Once
 	p.begin = job.begin
-	var threads suspension
-	p.stop = func(on bool) { threads.stop(p, on) }
-	p.kill = func() { once.Do(func() { cmd.Process.Kill() }) }
+	p.stop = func(on bool) { job.threads.stop(p, on) }
+	p.kill = func() { once.Do(func() { job.threads.end(func() { cmd.Process.Kill() }) }) }
 	go p.watch(cmd, job)
 	go job.watch(p.done)
 	return p, nil
