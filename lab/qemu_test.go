@@ -45,7 +45,7 @@ func TestArguments_plain(t *testing.T) {
 		}
 	}
 	for option, want := range map[string]string{
-		"-accel": "tcg,thread=multi", "-cpu": "max,la57=off,erms=off", "-smp": "2,sockets=1,cores=2,threads=1",
+		"-accel": "tcg,thread=multi", "-cpu": "max,la57=off,erms=off,cx16=off", "-smp": "2,sockets=1,cores=2,threads=1",
 		"-m": "1024", "-kernel": "/k/vmlinuz", "-display": "none",
 	} {
 		if got := optionValues(args, option); !slices.Equal(got, []string{want}) {
@@ -57,13 +57,13 @@ func TestArguments_plain(t *testing.T) {
 	}
 }
 
-// Only the emulator goes without ERMS, and not where instructions are counted.
+// Only the emulator goes without ERMS and CMPXCHG16B, and not where instructions are counted.
 func TestCPUModel(t *testing.T) {
 	for want, of := range map[string]struct {
 		m     Machine
 		accel string
 	}{
-		"max,la57=off": {Machine{}, "kvm"}, "max,la57=off,erms=off": {Machine{}, "tcg,thread=single"},
+		"max,la57=off": {Machine{}, "kvm"}, "max,la57=off,erms=off,cx16=off": {Machine{}, "tcg,thread=single"},
 		"max,la57=off,vendor=GenuineIntel": {Machine{Threads: 2, Count: &Count{}}, "tcg"},
 	} {
 		if got := of.m.cpuModel(of.accel); got != want {
@@ -108,7 +108,7 @@ func TestArguments_threads(t *testing.T) {
 	if got := optionValues(args, "-smp"); got[0] != "4,sockets=1,cores=2,threads=2" {
 		t.Errorf("-smp %q", got)
 	}
-	if got := optionValues(args, "-cpu"); got[0] != "max,la57=off,vendor=GenuineIntel,erms=off" {
+	if got := optionValues(args, "-cpu"); got[0] != "max,la57=off,vendor=GenuineIntel,erms=off,cx16=off" {
 		t.Errorf("-cpu %q", got)
 	}
 }

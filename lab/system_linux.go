@@ -157,7 +157,7 @@ func (m *Machine) systemArgs(s System, h hardware) []string {
 	model := cpu
 	accel := h.accel
 	if accel == "tcg" {
-		model += ",smap=off,erms=off"
+		model += ",smap=off" + emulatorLacks
 		accel = "tcg,thread=single"
 	}
 	args := []string{

@@ -20,9 +20,9 @@ func TestSystemArgs(t *testing.T) {
 		accel         string
 		want, wantNot []string
 	}{
-		{"tcg", []string{"-accel tcg,thread=single ", ",smap=off,erms=off ", "cache=unsafe,werror=report,format=raw,snapshot=on,file=/disk ", "readonly=on,file=/files ",
+		{"tcg", []string{"-accel tcg,thread=single ", ",smap=off,erms=off,cx16=off ", "cache=unsafe,werror=report,format=raw,snapshot=on,file=/disk ", "readonly=on,file=/files ",
 			"-smp 3 ", "-m 512 ", "-append root=/dev/vda rw ", " quiet "}, []string{"-no-reboot", "-S", "-loadvm"}},
-		{"kvm", []string{"-accel kvm ", "cache=unsafe,werror=report,format=raw,snapshot=on,file=/disk "}, []string{"smap", "erms", "thread=single"}},
+		{"kvm", []string{"-accel kvm ", "cache=unsafe,werror=report,format=raw,snapshot=on,file=/disk "}, []string{"smap", "erms", "cx16", "thread=single"}},
 	} {
 		line := strings.Join(m.systemArgs(s, hardware{accel: tt.accel, image: "/vmlinux", scale: 1}), " ") + " "
 		for _, w := range tt.want {
