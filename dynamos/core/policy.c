@@ -28,6 +28,11 @@ static int cpus_empty(const struct dynamos_rule *r)
 /* The error in one rule's values, or NULL. */
 static const char *value_wrong(const struct dynamos_rule *r)
 {
+	if (r->terms & DYNAMOS_PROGRAM && r->terms & DYNAMOS_PID)
+		return "a rule with a program has no pid: the program can read "
+		       "the task's";
+	if (r->terms & DYNAMOS_PROGRAM && r->program < 0)
+		return "the descriptor of a program must be 0 or more";
 	if (r->terms & DYNAMOS_PID && r->pid <= 0)
 		return "a pid must be above 0";
 	if (r->terms & DYNAMOS_TGID && r->tgid <= 0)
@@ -126,14 +131,25 @@ int dynamos_policy_extends(const struct dynamos_policy *policy,
 	return 1;
 }
 
-int dynamos_policy_ends(const struct dynamos_policy *policy)
+/* 1 if a rule has one of these terms. */
+static int has_term(const struct dynamos_policy *policy, u32 terms)
 {
 	u32 i;
 
 	for (i = 0; i < policy->rules && i < DYNAMOS_RULES; i++)
-		if (policy->rule[i].terms & DYNAMOS_WINDOW)
+		if (policy->rule[i].terms & terms)
 			return 1;
 	return 0;
+}
+
+int dynamos_policy_ends(const struct dynamos_policy *policy)
+{
+	return has_term(policy, DYNAMOS_WINDOW);
+}
+
+int dynamos_policy_programs(const struct dynamos_policy *policy)
+{
+	return has_term(policy, DYNAMOS_PROGRAM);
 }
 
 u32 dynamos_policy_hash(u64 unit, u64 key)
@@ -173,7 +189,7 @@ static void add_test(struct dynamos_test *test, const struct dynamos_rule *r,
 	test->rule = n;
 	test->choice = r->choice;
 	test->more = r->terms & (DYNAMOS_CGROUP | DYNAMOS_CPUS | DYNAMOS_SHARE |
-				 DYNAMOS_WINDOW);
+				 DYNAMOS_WINDOW | DYNAMOS_PROGRAM);
 	if (r->terms & DYNAMOS_PID)
 		match_half(test, DYNAMOS_OF_NUMBERS, 0, r->pid);
 	if (r->terms & DYNAMOS_TGID)

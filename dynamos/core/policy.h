@@ -61,6 +61,9 @@ int dynamos_policy_extends(const struct dynamos_policy *policy,
 /* 1 if a policy has a window, after which it may choose otherwise. */
 int dynamos_policy_ends(const struct dynamos_policy *policy);
 
+/* 1 if a rule of a policy asks a program. */
+int dynamos_policy_programs(const struct dynamos_policy *policy);
+
 /* The policy must have been checked. */
 void dynamos_policy_compile(const struct dynamos_policy *policy, u64 key,
 			    struct dynamos_table *table);
@@ -112,19 +115,19 @@ dynamos_policy_agrees(const struct dynamos_test *test,
 }
 
 /* 1: the new version. Calls `asked` for a test whose terms are not all in the
- * words. */
-static inline __attribute__((always_inline)) int
-dynamos_policy_choose(const struct dynamos_table *table,
-		      const struct dynamos_layout at, int in_task,
-		      const void *task,
-		      int (*asked)(const struct dynamos_table *table,
-				   const struct dynamos_test *test))
+ * words, with what it was given of the call. */
+static inline __attribute__((always_inline)) int dynamos_policy_choose(
+	const struct dynamos_table *table, const struct dynamos_layout at,
+	int in_task, const void *task,
+	int (*asked)(const struct dynamos_table *table,
+		     const struct dynamos_test *test, const void *call),
+	const void *call)
 {
 	const struct dynamos_test *test;
 
 	test = in_task ? table->task : table->outside;
 	while (!dynamos_policy_agrees(test, at, task) ||
-	       (test->more && !asked(table, test)))
+	       (test->more && !asked(table, test, call)))
 		test++;
 	return test->choice;
 }

@@ -535,19 +535,44 @@ static int check_limits(const struct dynamos_update_state *u,
 	return -EINVAL;
 }
 
-static int make_table(struct dynamos_update_state *u,
-		      const struct dynamos_policy *policy, char *why)
+/* Descriptors of programs are replaced by their numbers. */
+static int get_programs(const struct dynamos_update_state *u,
+			struct dynamos_policy *policy,
+			struct dynamos_programs *programs, char *why)
 {
-	struct dynamos_table *table;
 	int err = dynamos_policy_allowed(policy, u->class, why, DYNAMOS_WHY);
 
 	if (err)
 		return err;
-	table = dynamos_table_make(policy);
+	if (dynamos_policy_programs(policy) &&
+	    u->update->flags & DYNAMOS_NO_PROGRAM) {
+		scnprintf(why, DYNAMOS_WHY,
+			  "%s changes code that the scheduler, NMIs or BPF run "
+			  "through, where no program can be asked: use the "
+			  "other terms",
+			  u->name);
+		return -EOPNOTSUPP;
+	}
+	return dynamos_programs_get(policy, programs, why, DYNAMOS_WHY);
+}
+
+static int make_table(struct dynamos_update_state *u,
+		      struct dynamos_policy *policy, bool *extends, char *why)
+{
+	struct dynamos_programs programs;
+	struct dynamos_table *table;
+	int err = get_programs(u, policy, &programs, why);
+
+	if (err)
+		return err;
+	table = dynamos_table_make(policy, &programs);
 	if (!table) {
+		dynamos_programs_put(&programs);
 		scnprintf(why, DYNAMOS_WHY, "no memory for the policy");
 		return -ENOMEM;
 	}
+	*extends =
+		u->table && dynamos_policy_extends(policy, &u->table->policy);
 	dynamos_drain_table(u->table);
 	u->table = table;
 	return 0;
@@ -557,6 +582,7 @@ static int make_table(struct dynamos_update_state *u,
 static int prepare_update(struct dynamos_update_state *u,
 			  struct dynamos_apply *a)
 {
+	bool extends;
 	int err = check_allowed(u, a);
 
 	if (!err)
@@ -568,7 +594,7 @@ static int prepare_update(struct dynamos_update_state *u,
 	if (!err)
 		err = check_limits(u, &a->health, a->why);
 	if (!err)
-		err = make_table(u, &a->policy, a->why);
+		err = make_table(u, &a->policy, &extends, a->why);
 	if (err)
 		return err;
 	if (!try_module_get(u->update->module)) {
@@ -677,8 +703,7 @@ static int replace_policy(struct dynamos_update_state *u,
 			  u->name, dynamos_state_name(u->state));
 		return -EINVAL;
 	}
-	extends = dynamos_policy_extends(&c->policy, &u->table->policy);
-	err = make_table(u, &c->policy, c->why);
+	err = make_table(u, &c->policy, &extends, c->why);
 	if (err)
 		return err;
 	publish_choice(u);

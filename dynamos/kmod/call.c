@@ -35,7 +35,7 @@ static bool version_wants(struct dynamos_version *version,
 	case DYNAMOS_TAKE:
 		return true;
 	case DYNAMOS_TABLE:
-		return dynamos_policy_ask(version);
+		return dynamos_policy_ask(version, args);
 	case DYNAMOS_ASK:
 		return dynamos_version_ask(version, call, args) &&
 		       version->call;

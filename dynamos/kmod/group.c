@@ -9,7 +9,8 @@
  * no frame refers to it: the outermost call may be of a function without a new
  * version, and may call functions that have one. Frames are in hash buckets, by
  * task. Only task context uses them, so a bucket is locked with interrupts
- * enabled.
+ * enabled, and not while a policy is asked: its program may call a function of
+ * the group.
  *
  * A lock is a bit, because the kernel's own lock functions could be the ones
  * that are changed. For the same reason nothing here can be traced (Kbuild).
@@ -47,6 +48,7 @@ struct dynamos_group {
  * allocation. */
 struct linked_table {
 	struct list_head link;
+	struct dynamos_programs programs;
 	struct dynamos_table table;
 };
 
@@ -79,9 +81,10 @@ static bool in_share(const struct dynamos_rule *rule, u64 key)
 	return dynamos_policy_hash(unit, key) < rule->share;
 }
 
-/* A task's cgroup is not freed while preemption is off. */
+/* A task's cgroup is not freed while preemption is off. The program comes last:
+ * it is not asked about calls that other terms exclude. */
 static int ask_table(const struct dynamos_table *table,
-		     const struct dynamos_test *test)
+		     const struct dynamos_test *test, const void *call)
 {
 	const struct dynamos_rule *rule = &table->policy.rule[test->rule];
 	u32 more = test->more;
@@ -93,15 +96,23 @@ static int ask_table(const struct dynamos_table *table,
 		return false;
 	if (more & DYNAMOS_WINDOW && !in_window(rule))
 		return false;
-	return !(more & DYNAMOS_CGROUP) || in_cgroup(rule->cgroup);
+	if (more & DYNAMOS_CGROUP && !in_cgroup(rule->cgroup))
+		return false;
+	return !(more & DYNAMOS_PROGRAM) ||
+	       dynamos_program_ask(
+		       container_of(table, struct linked_table, table)
+			       ->programs.of[test->rule],
+		       call);
 }
 
-bool dynamos_policy_ask(const struct dynamos_version *version)
+bool dynamos_policy_ask(const struct dynamos_version *version,
+			const unsigned long *args)
 {
 	const struct dynamos_table *table = READ_ONCE(version->table);
+	const struct dynamos_program_call call = {version, args};
 
 	return dynamos_policy_choose(table, dynamos_layout, in_task(), current,
-				     ask_table);
+				     ask_table, &call);
 }
 
 void dynamos_call_hold(struct dynamos_call *call)
@@ -130,9 +141,11 @@ static struct dynamos_frame *find_frame(struct hlist_bl_head *bucket, u64 group)
 
 /* The outermost call: its answer holds for all calls within it. */
 static bool push_frame(struct dynamos_version *version,
-		       struct hlist_bl_head *bucket, struct dynamos_call *call)
+		       struct hlist_bl_head *bucket, struct dynamos_call *call,
+		       const unsigned long *args)
 {
 	struct dynamos_group *group = version->update->group;
+	bool wanted = dynamos_policy_ask(version, args);
 	struct dynamos_frame *frame;
 
 	dynamos_call_hold(call);
@@ -143,11 +156,13 @@ static bool push_frame(struct dynamos_version *version,
 	frame->task = current;
 	frame->group = group->number;
 	frame->held = NULL;
-	if (!READ_ONCE(group->stopped) && dynamos_policy_ask(version)) {
+	if (wanted && !READ_ONCE(group->stopped)) {
 		frame->held = group;
 		atomic64_inc(&group->held);
 	}
+	hlist_bl_lock(bucket);
 	hlist_bl_add_head(&frame->link, bucket);
+	hlist_bl_unlock(bucket);
 	return frame->held;
 }
 
@@ -160,19 +175,20 @@ static void pop_frame(struct dynamos_frame *frame)
 		atomic64_dec(&frame->held->held);
 }
 
-static bool ask_task(struct dynamos_version *version, struct dynamos_call *call)
+static bool ask_task(struct dynamos_version *version, struct dynamos_call *call,
+		     const unsigned long *args)
 {
 	struct hlist_bl_head *bucket = bucket_of(current);
-	struct dynamos_frame *frame;
+	const struct dynamos_frame *frame;
 	bool take;
 
 	if (!in_task())
 		return false;
 	hlist_bl_lock(bucket);
 	frame = find_frame(bucket, version->update->group->number);
-	take = frame ? frame->held != NULL : push_frame(version, bucket, call);
+	take = frame && frame->held;
 	hlist_bl_unlock(bucket);
-	return take;
+	return frame ? take : push_frame(version, bucket, call, args);
 }
 
 bool dynamos_version_ask(struct dynamos_version *version,
@@ -180,7 +196,7 @@ bool dynamos_version_ask(struct dynamos_version *version,
 {
 	if (version->update->class == DYNAMOS_OBJECT)
 		return dynamos_objects_ask(version, call, args);
-	return ask_task(version, call);
+	return ask_task(version, call, args);
 }
 
 static void pop_frames(struct dynamos_call *call)
@@ -246,20 +262,28 @@ int dynamos_policy_allowed(const struct dynamos_policy *policy, u32 class,
 	return err;
 }
 
-struct dynamos_table *dynamos_table_make(const struct dynamos_policy *policy)
+struct dynamos_table *dynamos_table_make(const struct dynamos_policy *policy,
+					 struct dynamos_programs *programs)
 {
 	struct linked_table *t = kvzalloc(sizeof(*t), GFP_KERNEL);
 
 	if (!t)
 		return NULL;
 	dynamos_policy_compile(policy, hash_secret, &t->table);
+	t->programs = *programs;
+	memset(programs, 0, sizeof(*programs));
 	return &t->table;
 }
 
 void dynamos_table_free(struct dynamos_table *table)
 {
-	if (table)
-		kvfree(container_of(table, struct linked_table, table));
+	struct linked_table *t;
+
+	if (!table)
+		return;
+	t = container_of(table, struct linked_table, table);
+	dynamos_programs_put(&t->programs);
+	kvfree(t);
 }
 
 struct list_head *dynamos_table_link(struct dynamos_table *table)

@@ -97,6 +97,17 @@ struct dynamos_call {
 	struct dynamos_frame frame[DYNAMOS_FRAMES];
 };
 
+/* A reference to the BPF program of each rule that has one. */
+struct dynamos_programs {
+	struct bpf_prog *of[DYNAMOS_RULES];
+};
+
+/* What a program is asked about. */
+struct dynamos_program_call {
+	const struct dynamos_version *version;
+	const unsigned long *args; /* six */
+};
+
 struct dynamos_update_state {
 	struct list_head link; /* in dynamos_updates, an RCU list */
 	struct dynamos_update *update;
@@ -174,16 +185,19 @@ void dynamos_call_end(struct dynamos_version *version,
 		      struct dynamos_call *call, unsigned long result);
 
 /* Whether the version's table chooses it for this call; for any class. */
-bool dynamos_policy_ask(const struct dynamos_version *version);
+bool dynamos_policy_ask(const struct dynamos_version *version,
+			const unsigned long *args);
 /* Reserves space in a call for frames and ending objects. */
 void dynamos_call_hold(struct dynamos_call *call);
 
 /* 0, or a negative errno and in `why` what is wrong with the policy. */
 int dynamos_policy_allowed(const struct dynamos_policy *policy, u32 class,
 			   char *why, size_t room);
-/* Compiles a valid policy for calls, or NULL. Free it only when no call can
- * read it: after dynamos_settle(). */
-struct dynamos_table *dynamos_table_make(const struct dynamos_policy *policy);
+/* Compiles a valid policy for calls, or NULL. It takes over the references to
+ * `programs`, and frees them with itself. Free it only when no call can read
+ * it: after dynamos_settle(). */
+struct dynamos_table *dynamos_table_make(const struct dynamos_policy *policy,
+					 struct dynamos_programs *programs);
 void dynamos_table_free(struct dynamos_table *table);
 /* For lists of tables that are to be freed. */
 struct list_head *dynamos_table_link(struct dynamos_table *table);
@@ -206,6 +220,21 @@ u64 dynamos_group_left(struct dynamos_update_state *update);
 void dynamos_group_drop(struct dynamos_update_state *update);
 /* Removes the frames of a task that died inside a call. Any context. */
 void dynamos_group_forget(struct task_struct *task);
+
+/* program.c: BPF programs, which choose the version of a call. */
+
+/* Refers to the programs of a checked policy, whose descriptors are the calling
+ * process's, and puts the kernel's numbers of them in their place. 0, or a
+ * negative errno and in `why` what is wrong. Sleeps. */
+int dynamos_programs_get(struct dynamos_policy *policy,
+			 struct dynamos_programs *programs, char *why,
+			 size_t room);
+/* Process context. */
+void dynamos_programs_put(struct dynamos_programs *programs);
+/* Whether a program chooses the call's new version; preemption is off, in task
+ * context. */
+bool dynamos_program_ask(const struct bpf_prog *program,
+			 const struct dynamos_program_call *call);
 
 /* object.c: class object, for group.c. */
 struct dynamos_objects *dynamos_objects_make(void);

@@ -92,14 +92,15 @@ static int add_object(struct dynamos_objects *objects, struct bucket *bucket,
 /* Whether the object takes the new version: as recorded, or for a new object as
  * the policy says. */
 static bool choose_object(struct dynamos_objects *objects,
-			  struct dynamos_version *version, u64 object)
+			  struct dynamos_version *version, u64 object,
+			  const unsigned long *args)
 {
 	struct bucket *bucket = &objects->bucket[hash_64(object, BUCKET_BITS)];
 	unsigned long flags;
 	bool take, wanted;
 	int at;
 
-	wanted = dynamos_policy_ask(version);
+	wanted = dynamos_policy_ask(version, args);
 	local_irq_save(flags);
 	bit_spin_lock(0, &bucket->lock);
 	at = find_object(bucket, object);
@@ -132,7 +133,7 @@ bool dynamos_objects_ask(struct dynamos_version *version,
 		call->ending[call->ends].objects = objects;
 		call->ending[call->ends++].object = object;
 	}
-	return choose_object(objects, version, object);
+	return choose_object(objects, version, object, args);
 }
 
 static void remove_object(struct dynamos_objects *objects, u64 object)

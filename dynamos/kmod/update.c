@@ -190,8 +190,8 @@ static const char *update_wrong(const struct dynamos_update *update)
 		return "its class is unknown";
 	if (!update->count || update->count > DYNAMOS_FUNCTIONS)
 		return "it changes no function, or more than 64";
-	if (update->flags & ~DYNAMOS_RELIES || !update->functions ||
-	    !update->build_id ||
+	if (update->flags & ~(DYNAMOS_RELIES | DYNAMOS_NO_PROGRAM) ||
+	    !update->functions || !update->build_id ||
 	    (update->held &&
 	     (!*update->held ||
 	      strnlen(update->held, DYNAMOS_WHY) == DYNAMOS_WHY)) ||

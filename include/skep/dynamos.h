@@ -77,8 +77,16 @@ enum dynamos_state {
 	128u		    /* by a keyed hash of the process, user or cgroup, \
 			       so each of them stays with its version */
 #define DYNAMOS_WINDOW 256u /* of CLOCK_BOOTTIME */
-#define DYNAMOS_TERMS 511u
+#define DYNAMOS_PROGRAM                                                        \
+	512u /* a BPF program of type raw_tracepoint does not return 0. Its    \
+		context is DYNAMOS_PROGRAM_ARGS words: the registers of the    \
+		call's first six arguments, and the function's number in its   \
+		update, from 0. It runs with preemption off, and not within    \
+		itself: a call that it makes does not meet the term. */
+#define DYNAMOS_TERMS 1023u
 #define DYNAMOS_TERMS_TASK (DYNAMOS_TERMS & ~(DYNAMOS_CPUS | DYNAMOS_WINDOW))
+
+#define DYNAMOS_PROGRAM_ARGS 7
 
 /* Of what DYNAMOS_SHARE is a share. */
 enum dynamos_per {
@@ -91,7 +99,12 @@ enum dynamos_per {
 struct dynamos_rule {
 	u32 terms;  /* none: always */
 	u32 choice; /* 1: the new version; 0: not (ask the older update) */
-	s32 pid, tgid;
+	union {
+		s32 pid;
+		s32 program; /* never with DYNAMOS_PID. APPLY and POLICY: a
+				descriptor; INFO: the kernel's number of it */
+	};
+	s32 tgid;
 	u32 uid, gid;
 	u32 share;	 /* of 65536 */
 	u32 per;	 /* enum dynamos_per; 0 without DYNAMOS_SHARE */

@@ -61,6 +61,11 @@ struct dynamos_function {
  * not ask. */
 #define DYNAMOS_RELIES 1u
 
+/* Its functions run where no BPF program may choose between versions: in the
+ * scheduler, in NMIs, in what programs themselves use. DYNAMOS_PROGRAM is
+ * refused. */
+#define DYNAMOS_NO_PROGRAM 2u
+
 /* The revision guards it: its symbols' versions are the same for every kernel
  * and every file that includes this. */
 #ifndef __GENKSYMS__
@@ -71,7 +76,7 @@ struct dynamos_update {
 	struct module *module; /* THIS_MODULE; its name is the update's */
 	const struct dynamos_function *functions;
 	u32 count;
-	u32 flags; /* DYNAMOS_RELIES; before there were flags, it was 0 */
+	u32 flags; /* before there were flags, it was 0 */
 	/* Why text or data of the module may be in use when all calls are
 	 * through, in a sentence: once it was in force, the module is never
 	 * unloaded. NULL: nothing is but callbacks of call_rcu(), which are

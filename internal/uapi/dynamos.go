@@ -136,6 +136,7 @@ const (
 	DynamosCPUSet
 	DynamosShare
 	DynamosWindow
+	DynamosProgram
 	DynamosTerms = 1<<iota - 1
 )
 
@@ -152,7 +153,8 @@ const (
 // DynamosRule is struct dynamos_rule.
 type DynamosRule struct {
 	Terms, Choice uint32
-	PID, TGID     int32
+	PID           int32 // or program: with DynamosProgram, a BPF program
+	TGID          int32
 	UID, GID      uint32
 	Share, Per    uint32
 	Cgroup        uint64

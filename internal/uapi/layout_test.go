@@ -59,7 +59,7 @@ var numbers = map[string]uint64{
 	"DYNAMOS_FUNCTIONS": DynamosFunctions, "DYNAMOS_BUCKETS": DynamosBuckets, "DYNAMOS_SUPERSEDE": DynamosSupersede,
 	"DYNAMOS_TOGETHER": uint64(DynamosTogether), "DYNAMOS_LEAVING": uint64(DynamosLeaving),
 	"DYNAMOS_LIVEPATCH": uint64(DynamosLivepatch), "DYNAMOS_LIVEPATCH_ONLY": uint64(DynamosLivepatchOnly), "DYNAMOS_DROPPED": uint64(DynamosDropped), "DYNAMOS_GONE": uint64(DynamosGone),
-	"DYNAMOS_WINDOW": DynamosWindow, "DYNAMOS_TERMS": DynamosTerms, "DYNAMOS_PER_UID": DynamosPerUID, "DYNAMOS_PER_CGROUP": DynamosPerCgroup,
+	"DYNAMOS_WINDOW": DynamosWindow, "DYNAMOS_PROGRAM": DynamosProgram, "DYNAMOS_TERMS": DynamosTerms, "DYNAMOS_PER_UID": DynamosPerUID, "DYNAMOS_PER_CGROUP": DynamosPerCgroup,
 	"DYNAMOS_IOC_APPLY": DynamosIocApply, "DYNAMOS_IOC_POLICY": DynamosIocPolicy, "DYNAMOS_IOC_COMMIT": DynamosIocCommit,
 	"DYNAMOS_IOC_REVERT": DynamosIocRevert, "DYNAMOS_IOC_INFO": DynamosIocInfo, "DYNAMOS_IOC_COUNT": DynamosIocCount,
 	"O2G_STATUS_MAGIC": O2GStatusMagic, "O2G_STATUS_REVISION": O2GStatusRevision,

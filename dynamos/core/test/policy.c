@@ -34,15 +34,20 @@ static struct credentials user;
 static u32 cpu;
 static u64 now, cgroup;
 static int asked;
+static u32 programs; /* those that say yes, by number */
+static const void *given;
+static const int this_call;
 
 static int ask_term(const struct dynamos_table *t,
-		    const struct dynamos_test *test)
+		    const struct dynamos_test *test, const void *call)
 {
 	const struct dynamos_rule *r = &t->policy.rule[test->rule];
 	u32 more = test->more;
 
 	asked++;
-	return (!(more & DYNAMOS_SHARE) ||
+	given = call;
+	return (!(more & DYNAMOS_PROGRAM) || programs >> r->program & 1) &&
+	       (!(more & DYNAMOS_SHARE) ||
 		dynamos_policy_hash(
 			dynamos_policy_unit(r, task.tgid, user.uid, cgroup),
 			t->key) < r->share) &&
@@ -68,6 +73,8 @@ static void begin_policy(void)
 	now = 5000;
 	cgroup = 33;
 	asked = 0;
+	programs = 0;
+	given = NULL;
 }
 
 static struct dynamos_rule *add_rule(u32 terms, u32 choice)
@@ -84,7 +91,8 @@ static int choose_version(int in_task)
 	if (dynamos_policy_check(&policy, DYNAMOS_ANY, &refusal))
 		return -1;
 	dynamos_policy_compile(&policy, KEY, &table);
-	return dynamos_policy_choose(&table, layout, in_task, &task, ask_term);
+	return dynamos_policy_choose(&table, layout, in_task, &task, ask_term,
+				     &this_call);
 }
 
 static void expect_refusal(u32 class, u32 at, const char *why)
@@ -132,6 +140,10 @@ static void test_values(void)
 	expect_refusal(DYNAMOS_ANY, 0, "users (1) or cgroups");
 	add_rule(DYNAMOS_PID, 1);
 	expect_refusal(DYNAMOS_ANY, 0, "pid");
+	add_rule(DYNAMOS_PROGRAM, 1)->program = -1;
+	expect_refusal(DYNAMOS_ANY, 0, "descriptor");
+	add_rule(DYNAMOS_PROGRAM | DYNAMOS_PID, 1)->pid = 1;
+	expect_refusal(DYNAMOS_ANY, 0, "has no pid");
 	add_rule(DYNAMOS_TGID, 1)->tgid = -1;
 	expect_refusal(DYNAMOS_ANY, 0, "tgid");
 	add_rule(DYNAMOS_COMM, 1);
@@ -398,7 +410,7 @@ static void test_max(void)
 
 	begin_policy();
 	for (i = 0; i < DYNAMOS_RULES; i++) {
-		r = add_rule(DYNAMOS_TERMS, 1);
+		r = add_rule(DYNAMOS_TERMS & ~DYNAMOS_PROGRAM, 1);
 		r->pid = 71;
 		r->tgid = 70;
 		strcpy(r->comm, "tenant and more");
@@ -415,6 +427,32 @@ static void test_max(void)
 	TAP(choose_version(0) == 0);
 	cgroup = 35;
 	TAP(choose_version(1) == 0);
+}
+
+/* A program is asked with the call, if the other terms hold, and in task
+ * context; its rule precedes those behind it. */
+static void test_programs(void)
+{
+	begin_policy();
+	TAP(!dynamos_policy_programs(&policy));
+	add_rule(DYNAMOS_UID, 1)->uid = 1;
+	add_rule(DYNAMOS_PROGRAM | DYNAMOS_UID, 0)->uid = 1000;
+	policy.rule[1].program = 3;
+	add_rule(DYNAMOS_PROGRAM, 1)->program = 0;
+	TAP(dynamos_policy_programs(&policy));
+	TAP(choose_version(1) == 0 && asked == 2 && given == &this_call);
+	programs = 1u << 0;
+	TAP(choose_version(1) == 1);
+	programs |= 1u << 3;
+	asked = 0;
+	TAP(choose_version(1) == 0 && asked == 1);
+	user.uid = 1001;
+	asked = 0;
+	TAP(choose_version(1) == 1 && asked == 1);
+	asked = 0;
+	TAP(choose_version(0) == 0 && !asked);
+	policy.rules = 1;
+	TAP(!dynamos_policy_programs(&policy)); /* behind the last */
 }
 
 /* Only the end of a window may differ, in each rule. */
@@ -437,6 +475,9 @@ static void test_extends(void)
 	rule->comm[0] = 'a';
 	TAP(!dynamos_policy_extends(&policy, &earlier));
 	rule->comm[0] = 0;
+	rule->program = 1;
+	TAP(!dynamos_policy_extends(&policy, &earlier));
+	rule->program = 0;
 	rule->cpus[DYNAMOS_CPU_WORDS - 1] = 1;
 	TAP(!dynamos_policy_extends(&policy, &earlier));
 	rule->cpus[DYNAMOS_CPU_WORDS - 1] = 0;
@@ -487,6 +528,7 @@ int main(void)
 	test_units();
 	test_order();
 	test_max();
+	test_programs();
 	test_extends();
 	test_ends();
 	return tap_done();

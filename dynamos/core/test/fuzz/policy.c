@@ -35,6 +35,7 @@ static int rule_holds(const struct dynamos_rule *r, u64 key, int in_task)
 	       (!(t & DYNAMOS_COMM) || !strncmp(r->comm, facts.comm, 16)) &&
 	       (!(t & DYNAMOS_UID) || r->uid == facts.uid) &&
 	       (!(t & DYNAMOS_GID) || r->gid == facts.gid) &&
+	       (!(t & DYNAMOS_PROGRAM) || (u32)r->program == facts.cpu) &&
 	       (!(t & DYNAMOS_CGROUP) || r->cgroup == facts.cgroup) &&
 	       (!(t & DYNAMOS_CPUS) || dynamos_policy_cpu(r, facts.cpu)) &&
 	       (!(t & DYNAMOS_SHARE) ||
@@ -58,10 +59,12 @@ static int expect_choice(const struct dynamos_policy *p, u64 key, int in_task)
 }
 
 static int ask_term(const struct dynamos_table *t,
-		    const struct dynamos_test *test)
+		    const struct dynamos_test *test, const void *call)
 {
 	struct dynamos_rule r = t->policy.rule[test->rule];
 
+	if (call != &facts)
+		abort();
 	r.terms &= test->more;
 	return rule_holds(&r, t->key, 1);
 }
@@ -96,7 +99,7 @@ static void fill_policy(struct dynamos_policy *p, const u8 *data, size_t size)
 	memset(p, 0, sizeof(*p));
 	for (i = 0; i < DYNAMOS_RULES && size >= head; i++) {
 		memcpy(&p->rule[i], data, head);
-		p->rule[i].terms &= 1023;
+		p->rule[i].terms &= 2047;
 		data += head;
 		size -= head;
 	}
@@ -141,7 +144,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	check_table(&table);
 	for (in_task = 0; in_task < 2; in_task++)
 		if (dynamos_policy_choose(&table, layout, in_task, &facts,
-					  ask_term) !=
+					  ask_term, &facts) !=
 		    expect_choice(&policy, KEY, in_task))
 			abort();
 	return 0;
