@@ -114,7 +114,7 @@ var trustFiles = []manual.Entry{{Name: "/var/lib/skep-trust", Text: "the keys in
 
 var updateFiles = []manual.Entry{{Name: "/dev/dynamos", Text: "the module's device, for root"}}
 
-const whomWords = "FOR WHOM is one or more of --all, --pid, --tgid, --comm, --uid, --gid, --cgroup, --cpus, --share and --window. All of them must hold for a task. --or begins another rule for tasks that get the update. --except begins a rule for tasks that do not get it."
+const whomWords = "FOR WHOM is one or more of --all, --pid, --tgid, --comm, --uid, --gid, --cgroup, --cpus, --share, --window and --program. All of them must hold for a task. --or begins another rule for tasks that get the update. --except begins a rule for tasks that do not get it."
 
 func updateTexts() map[string]text {
 	return map[string]text{

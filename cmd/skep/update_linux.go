@@ -115,8 +115,9 @@ func updateNames() update.Names {
 			}
 			return ""
 		},
-		Cgroup: update.CgroupPath,
-		Now:    update.Boottime(),
+		Cgroup:  update.CgroupPath,
+		Program: update.ProgramName,
+		Now:     update.Boottime(),
 	}
 }
 

@@ -49,6 +49,7 @@ func (w *whom) options(f *cli.Flags) {
 	term("cpus", "calls on these CPUs, as `0-3,8`", readCPUs)
 	term("share", "this `PERCENT` of all processes, as 10%; each keeps its version", readShare)
 	term("window", "a `TIME` from now on, as 10m; 5m..15m begins later", readWindow)
+	term("program", "calls for which the BPF program pinned at this `FILE` does not return 0", readPinned)
 	f.BoolFunc("or", "begin another rule: tasks that match it get the update too", flagOf(w.Or))
 	f.BoolFunc("except", "begin a rule for tasks that do not get the update", flagOf(w.Except))
 	f.BoolFunc("all", "all tasks that no --except rule matches", flagOf(func() error { w.All(); return nil }))
@@ -142,6 +143,11 @@ func readWindow(text string) (uint32, func(*uapi.DynamosRule), error) {
 	return uapi.DynamosWindow, func(r *uapi.DynamosRule) {
 		r.From, r.Until = now+uint64(from), now+uint64(until)
 	}, nil
+}
+
+func readPinned(text string) (uint32, func(*uapi.DynamosRule), error) {
+	id, err := update.PinnedProgram(text)
+	return uapi.DynamosProgram, func(r *uapi.DynamosRule) { r.PID = int32(id) }, err
 }
 
 // encode returns the policy, or an error if the options are invalid or name a task that does not exist. proc is where /proc is.

@@ -76,7 +76,7 @@ func TestUpdateOptionsThatAreRefused(t *testing.T) {
 		"--share 0%", "--share 101%", "--share 10", "--share NaN%", "--cpus 5-1", "--cpus 4096", "--window 5m..1m", "--window -1s",
 		"--tgid 2", "--or --tgid 1", "--tgid 1 --tgid 2", "--tgid 1 --or", "--tgid 1 --all", "--except --tgid 1",
 		"--all --confirm -1s", "--all --confirm 1ns", "--all --confirm 1200h", "--all --enter 0", "--all --max-errors 1001",
-		"--all --stuck -1s", "--all --max-latency 99999999999", "--all=false", "--cgroup no-such-cgroup-here",
+		"--all --stuck -1s", "--all --max-latency 99999999999", "--all=false", "--cgroup no-such-cgroup-here", "--program /no-such-program-here", "--program /dev/null", "--program a\x00b",
 	} {
 		u := &updateApply{}
 		f := cli.NewFlags("update apply", "update apply")

@@ -513,10 +513,18 @@ func (b *builder) chooseClass() error {
 	return nil
 }
 
+// noProgram are folders whose functions the scheduler, NMIs or BPF programs run through.
+var noProgram = []string{"kernel/sched/", "kernel/bpf/", "kernel/rcu/", "kernel/locking/", "kernel/trace/", "kernel/events/", "arch/x86/entry/", "arch/x86/kernel/nmi"}
+
+// refusesPrograms reports whether a policy must not ask a BPF program at the functions of a file.
+func refusesPrograms(u source.Unit) bool {
+	return slices.ContainsFunc(noProgram, func(folder string) bool { return strings.HasPrefix(u.Path, folder) })
+}
+
 // packModule makes the module and adds it to the package.
 func (b *builder) packModule(ctx context.Context) error {
 	made, err := module.BuildModule(ctx, &module.Plan{Name: b.out.Name, Class: b.out.Class, Image: b.image, Tree: b.tree.Dir,
-		Compiler: b.tree.Compiler, Files: b.files, Functions: b.functions, Held: b.held, Relies: len(b.relies) > 0})
+		Compiler: b.tree.Compiler, Files: b.files, Functions: b.functions, Held: b.held, Relies: len(b.relies) > 0, NoProgram: slices.ContainsFunc(b.units, refusesPrograms)})
 	if err != nil {
 		return err
 	}

@@ -119,7 +119,7 @@ func (d *Device) TakesRolls() error {
 
 // Apply puts a loaded update on trial.
 func (d *Device) Apply(a *uapi.DynamosApply) error {
-	err := d.call(uapi.DynamosIocApply, unsafe.Pointer(a), a.Why[:])
+	err := withPrograms(&a.Policy, func() error { return d.call(uapi.DynamosIocApply, unsafe.Pointer(a), a.Why[:]) })
 	if errors.Is(err, unix.EINVAL) && a.Flags&uapi.DynamosObjectsLeft != 0 {
 		a.Flags &^= uapi.DynamosObjectsLeft // a module before there was this flag asks for none
 		return d.Apply(a)
@@ -127,16 +127,29 @@ func (d *Device) Apply(a *uapi.DynamosApply) error {
 	if errors.Is(err, unix.EINVAL) && a.Flags&uapi.DynamosObjectsExist != 0 {
 		return errFormer // a module before there was this flag gives no reason
 	}
-	return knowsPer(&a.Policy, err)
+	return knowsPolicy(&a.Policy, err)
 }
 
-// knowsPer is the error of a module from before there were shares of users and cgroups.
-func knowsPer(p *uapi.DynamosPolicy, err error) error {
+// knowsPolicy is the error of a module from before there were programs, or shares of users
+// and cgroups.
+func knowsPolicy(p *uapi.DynamosPolicy, err error) error {
 	var refused *RefusedError
-	if perOf(p) && errors.As(err, &refused) && strings.HasSuffix(refused.Why, "the reserved field is not zero") {
+	if !errors.As(err, &refused) {
+		return err
+	}
+	if perOf(p) && strings.HasSuffix(refused.Why, "the reserved field is not zero") ||
+		termsOf(p)&uapi.DynamosProgram != 0 && strings.HasSuffix(refused.Why, "its term is unknown to this revision") {
 		return errFormer
 	}
 	return err
+}
+
+// termsOf returns the terms that any rule has.
+func termsOf(p *uapi.DynamosPolicy) (terms uint32) {
+	for i := range p.Rule[:min(p.Rules, uapi.DynamosRules)] {
+		terms |= p.Rule[i].Terms
+	}
+	return terms
 }
 
 // perOf reports whether a policy has a share of users or cgroups.
@@ -164,7 +177,7 @@ func (d *Device) change(name string, c uapi.DynamosChange) error {
 	if err := putName(&c.Name, name); err != nil {
 		return err
 	}
-	return knowsPer(&c.Policy, d.call(uapi.DynamosIocPolicy, unsafe.Pointer(&c), c.Why[:]))
+	return knowsPolicy(&c.Policy, withPrograms(&c.Policy, func() error { return d.call(uapi.DynamosIocPolicy, unsafe.Pointer(&c), c.Why[:]) }))
 }
 
 // Commit keeps an update that is on trial.

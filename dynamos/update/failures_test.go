@@ -66,16 +66,16 @@ func TestUpdatesThatAreNotStored(t *testing.T) {
 	}{
 		"all tasks": {func(*uapi.DynamosPolicy) {}, false, ""},
 		"a user":    {func(p *uapi.DynamosPolicy) { p.Rules, p.Rule[0].Terms = 1, uapi.DynamosUID }, false, ""},
-		"a process": {func(p *uapi.DynamosPolicy) { p.Rules, p.Rule[0].Terms = 1, uapi.DynamosTGID }, false, "processes or times of this boot"},
+		"a process": {func(p *uapi.DynamosPolicy) { p.Rules, p.Rule[0].Terms = 1, uapi.DynamosTGID }, false, "processes, times or programs of this boot"},
 		"a user or a process": {func(p *uapi.DynamosPolicy) {
 			p.Rules, p.Rule[0].Terms, p.Rule[1].Terms = 2, uapi.DynamosUID, uapi.DynamosPID
-		}, false, "processes or times"},
+		}, false, "processes, times or programs"},
 		"a rule behind them": {func(p *uapi.DynamosPolicy) {
 			p.Rules, p.Rule[0].Terms, p.Rule[1].Terms = 1, uapi.DynamosUID, uapi.DynamosPID
 		}, false, ""},
 		"the last rule": {func(p *uapi.DynamosPolicy) {
 			p.Rules, p.Rule[uapi.DynamosRules-1].Terms = uapi.DynamosRules+9, uapi.DynamosWindow
-		}, false, "processes or times"},
+		}, false, "processes, times or programs"},
 		"a cgroup that is gone": {func(p *uapi.DynamosPolicy) {
 			p.Rules, p.Rule[0].Terms, p.Rule[0].Cgroup = 1, uapi.DynamosCgroup, 1<<63
 		}, false, "a cgroup that no longer exists"},

@@ -56,8 +56,8 @@ func (k *Kept) containedIn(build string) bool {
 	return k.Contained != nil && build != "" && k.Contained.BuildID == build
 }
 
-// passingTerms are terms of a policy that name tasks of this boot only.
-const passingTerms = uapi.DynamosPID | uapi.DynamosTGID | uapi.DynamosWindow
+// passingTerms are terms of a policy that name what exists in this boot only.
+const passingTerms = uapi.DynamosPID | uapi.DynamosTGID | uapi.DynamosWindow | uapi.DynamosProgram
 
 func (k *Keep) path(name, kind string) string { return filepath.Join(k.Dir, name+kind) }
 
@@ -134,7 +134,7 @@ func (k *Kept) nameCgroups(path func(uint64) string) string {
 	for n := range min(int(k.Policy.Rules), len(k.Policy.Rule)) {
 		r := &k.Policy.Rule[n]
 		if r.Terms&passingTerms != 0 {
-			return "its policy names processes or times of this boot"
+			return "its policy names processes, times or programs of this boot"
 		}
 		if r.Terms&uapi.DynamosCgroup != 0 {
 			if k.Cgroups[n] = path(r.Cgroup); k.Cgroups[n] == "" {

@@ -237,7 +237,7 @@ func TestKeptUpdateThatWasChanged(t *testing.T) {
 }
 
 func TestPolicyThatEndsWithTheBoot(t *testing.T) {
-	for _, term := range []uint32{uapi.DynamosPID, uapi.DynamosTGID, uapi.DynamosWindow} {
+	for _, term := range []uint32{uapi.DynamosPID, uapi.DynamosTGID, uapi.DynamosWindow, uapi.DynamosProgram} {
 		k := Kept{Cgroups: map[int]string{}}
 		k.Policy.Rules, k.Policy.Rule[0].Terms = 1, term
 		if k.nameCgroups(func(uint64) string { return "" }) == "" {

@@ -15,12 +15,14 @@ import (
 type Names struct {
 	User, Group func(id uint32) string
 	Cgroup      func(id uint64) string
+	Program     func(id uint32) string
 	Now         uint64 // of CLOCK_BOOTTIME, ns
 }
 
 func (n Names) userName(id uint32) string   { return nameOr(n.User, id) }
 func (n Names) groupName(id uint32) string  { return nameOr(n.Group, id) }
 func (n Names) cgroupName(id uint64) string { return nameOr(n.Cgroup, id) }
+func (n Names) progName(id uint32) string   { return nameOr(n.Program, id) }
 
 func nameOr[T uint32 | uint64](look func(T) string, id T) string {
 	if look != nil {
@@ -72,6 +74,7 @@ func describeRule(r *uapi.DynamosRule, names Names) string {
 		{uapi.DynamosCPUSet, func() string { return "cpus " + describeCPUs(&r.CPUs) }},
 		{uapi.DynamosShare, func() string { return "share " + describeShare(r.Share, r.Per) }},
 		{uapi.DynamosWindow, func() string { return describeWindow(r, names.Now) }},
+		{uapi.DynamosProgram, func() string { return "program " + names.progName(uint32(r.PID)) }},
 	} {
 		if r.Terms&t.bit != 0 {
 			list = append(list, t.text())

@@ -5,6 +5,7 @@ package module
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"text/template"
 
 	"skep/dynamos/update/pack"
@@ -47,8 +48,8 @@ static struct dynamos_update update = {
 	.module = THIS_MODULE,
 	.functions = functions,
 	.count = ARRAY_SIZE(functions),
-{{- if .Relies}}
-	.flags = DYNAMOS_RELIES,
+{{- if .Flags}}
+	.flags = {{.Flags}},
 {{- end}}
 {{- if .Module}}
 	.object = "{{.Module}}",
@@ -119,10 +120,21 @@ func (p *Plan) writeGlue() ([]byte, error) {
 	}
 	var b bytes.Buffer
 	err := glueText.Execute(&b, map[string]any{
-		"Name": p.Name, "Class": classes[p.Class], "BuildID": p.Image.BuildID, "Functions": list, "Held": p.heldReason(), "Relies": p.Relies,
+		"Name": p.Name, "Class": classes[p.Class], "BuildID": p.Image.BuildID, "Functions": list, "Held": p.heldReason(), "Flags": p.flags(),
 		"Module": p.Image.Module, "ModuleID": p.Image.ModuleID,
 	})
 	return b.Bytes(), err
+}
+
+func (p *Plan) flags() string {
+	var list []string
+	if p.Relies {
+		list = append(list, "DYNAMOS_RELIES")
+	}
+	if p.NoProgram {
+		list = append(list, "DYNAMOS_NO_PROGRAM")
+	}
+	return strings.Join(list, " | ")
 }
 
 // maxHeld is what dynamos.ko keeps of the reason.

@@ -35,6 +35,7 @@ type Plan struct {
 	Files     []File
 	Functions []Function
 	Relies    bool     // on what objects of older code lack
+	NoProgram bool     // a policy must not ask a BPF program at its functions
 	Held      []string // why it must stay once it was in force
 }
 

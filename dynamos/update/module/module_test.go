@@ -87,10 +87,10 @@ func TestTableStatesWhyAModuleStays(t *testing.T) {
 	if glue, err := p.writeGlue(); err != nil || strings.Contains(string(glue), ".held") || strings.Contains(string(glue), ".flags") {
 		t.Errorf("%v, %s", err, glue)
 	}
-	p.Relies = true
+	p.Relies, p.NoProgram = true, true
 	p.Held = []string{`the text "a\n"` + strings.Repeat("x", 300), "f"}
 	glue, err := p.writeGlue()
-	if err != nil || !strings.Contains(string(glue), `.held = "the text \"a\\n\"xxx`) || !strings.Contains(string(glue), `xxx, and 1 more",`) || !strings.Contains(string(glue), ".flags = DYNAMOS_RELIES,") {
+	if err != nil || !strings.Contains(string(glue), `.held = "the text \"a\\n\"xxx`) || !strings.Contains(string(glue), `xxx, and 1 more",`) || !strings.Contains(string(glue), ".flags = DYNAMOS_RELIES | DYNAMOS_NO_PROGRAM,") {
 		t.Errorf("%v, %s", err, glue)
 	}
 }
