@@ -15,6 +15,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/bpf.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -247,6 +248,23 @@ static void choose_operations(char **names, int count)
 	}
 }
 
+/* A program that says yes. */
+static int load_program(void)
+{
+	const struct bpf_insn code[] = {
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .imm = 1},
+		{.code = BPF_JMP | BPF_EXIT}};
+	union bpf_attr attr = {.prog_type = BPF_PROG_TYPE_RAW_TRACEPOINT,
+			       .insns = (unsigned long)code,
+			       .insn_cnt = 2,
+			       .license = (unsigned long)"GPL"};
+	int fd = syscall(SYS_bpf, BPF_PROG_LOAD, &attr, sizeof(attr));
+
+	if (fd < 0)
+		exit_failed("bpf");
+	return fd;
+}
+
 static void set_policy(const char *way)
 {
 	struct dynamos_policy policy;
@@ -259,6 +277,9 @@ static void set_policy(const char *way)
 	} else if (strstr(way, "share")) {
 		policy.rule[0].terms = DYNAMOS_SHARE;
 		policy.rule[0].share = 65536;
+	} else if (strstr(way, "program")) {
+		policy.rule[0].terms = DYNAMOS_PROGRAM;
+		policy.rule[0].program = load_program();
 	} else {
 		return;
 	}
@@ -343,6 +364,7 @@ static const struct {
 	{"direct", "update class=1"},
 	{"direct-terms", "update class=1"},
 	{"direct-share", "update class=1"},
+	{"direct-program", "update class=1"},
 	{"task", "update class=2"},
 	{"ipmodify", "update class=1"},
 	{"ipmodify-terms", "update class=1"},

@@ -41,7 +41,7 @@ var weighRounds = [][]string{{"brk", "kill", "read1", "read4k"}, {"write1", "wri
 	{"fork"}, {"exec"}, {"fork"}, {"exec"}, {"fork"}, {"exec"}}
 
 // weighWays are the mechanisms. The others are compared with the first one.
-var weighWays = []string{"none", "direct", "direct-terms", "direct-share", "task", "ipmodify", "ipmodify-terms",
+var weighWays = []string{"none", "direct", "direct-terms", "direct-share", "direct-program", "task", "ipmodify", "ipmodify-terms",
 	"together", "livepatch", "probe", "probe-each", "kprobe", "kretprobe", "bpf"}
 
 // A weighing holds the figures of one mechanism by operation: the instructions of each
