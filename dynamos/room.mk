@@ -49,7 +49,7 @@ fuzz_dynamos-$(1)_needs = $(B)/fuzz/dynamos-$(1)
 endef
 $(foreach t,$(dynamos_fuzzers),$(eval $(call dynamos_fuzzer,$(t))))
 
-dynamos_try_vm := $(addprefix $(B)/test/vm/dynamos_,bad class engine held)
+dynamos_try_vm := $(addprefix $(B)/test/vm/dynamos_,bad class engine held program)
 $(dynamos_try_vm): $(B)/test/vm/%: $(B)/obj/gcc/tests/vm/guest/%.o \
 		$(B)/obj/gcc/tests/vm/guest/dynamos_use.o
 	$(call say,LINK)
@@ -84,7 +84,7 @@ suite_vm-dynamos-engine = $(call vm_suite,DynamosEngine)
 suite_vm-dynamos-engine_kind = go
 suite_vm-dynamos-engine_deadline = 1260
 suite_vm-dynamos-engine_needs = $(vm_needs) \
-	$(addprefix $(B)/test/vm/dynamos_,engine held)
+	$(addprefix $(B)/test/vm/dynamos_,engine held program)
 suite_vm-dynamos-health = $(call vm_suite,DynamosHealth)
 suite_vm-dynamos-health_kind = go
 suite_vm-dynamos-health_deadline = 1260

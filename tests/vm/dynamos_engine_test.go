@@ -78,6 +78,8 @@ func TestDynamosEngine(t *testing.T) {
 		}
 		engineUnloads(t, vm, 100)
 		vm.Output(shellProgram("insmod " + handModule(t, kernel, "dynamos")))
+		vm.Run(lab.Program{Args: []string{toolPath(t, "dynamos_program"), handModule(t, kernel, "dynamos_try")}}, 50)
+		// The update of this program stays for ever.
 		vm.Run(lab.Program{Args: []string{toolPath(t, "dynamos_held"), handModule(t, kernel, "dynamos_hand")}}, 16)
 	})
 }

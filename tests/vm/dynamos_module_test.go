@@ -37,6 +37,7 @@ func TestDynamosEngineModule(t *testing.T) {
 		w.runUpdate("revert --wait 2m --remove dynamos_hand", "unloaded")
 		w.loadDummy()
 		w.lackMemory()
+		w.walkPrograms()
 		w.walkProbes()
 	})
 }

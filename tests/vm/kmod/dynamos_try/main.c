@@ -20,6 +20,8 @@
  *   task     wait4, getrusage      class task: 4242 as ru_maxrss; wait4 asks
  *                                  for the resources when its child is dead
  *   object   fallocate, file_free  class object, the file: fails by EXDEV
+ *   comm     bpf_get_current_comm  answers "new"
+ *   apart    getpgid               answers 4242; no program may be asked
  */
 #include <linux/delay.h>
 #include <linux/fs.h>
@@ -158,6 +160,21 @@ static noinline int try_fallocate(struct file *file, int mode, loff_t offset,
 	return -EXDEV;
 }
 
+/* As BPF programs call it. */
+static noinline u64 try_comm(u64 to, u64 size, u64 c, u64 d, u64 e)
+{
+	strscpy((char *)to, "new", size);
+	return 0;
+}
+
+static struct dynamos_function helper[] = {
+	{.symbol = "bpf_get_current_comm",
+	 .version = try_comm,
+	 .args = 5,
+	 .result = DYNAMOS_LONG,
+	 .object = DYNAMOS_NO_ARG},
+};
+
 static struct dynamos_function changed[] = {
 	{.symbol = "__x64_sys_getpgid",
 	 .args = 1,
@@ -206,6 +223,7 @@ static const struct {
 	{"sleep", try_sleep, true}, {"errors", try_errors, true},
 	{"slow", try_slow, true},   {"atomic", try_atomic, true},
 	{"helper", try_help, true}, {"leak", try_leaking, true},
+	{"apart", try_fine, true},
 };
 
 /* The kernel knows how long a function is. */
@@ -245,6 +263,10 @@ static int choose_kind(void)
 	if (!strcmp(kind, "object"))
 		return register_update(DYNAMOS_OBJECT, files,
 				       ARRAY_SIZE(files));
+	if (!strcmp(kind, "comm"))
+		return register_update(DYNAMOS_ANY, helper, ARRAY_SIZE(helper));
+	if (!strcmp(kind, "apart"))
+		update.flags = DYNAMOS_NO_PROGRAM;
 	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
 		if (strcmp(kind, kinds[i].kind))
 			continue;
