@@ -19,6 +19,7 @@ import (
 	"skep/grid/label"
 	"skep/grid/proto"
 	"skep/internal/cli"
+	"skep/internal/patience"
 )
 
 type run struct {
@@ -147,7 +148,7 @@ const openWithin = time.Minute
 // openRun opens the run at the hub. One that a hub opened before it was killed is dropped by
 // the next hub, because nobody claims it.
 func (r *run) openRun(ctx context.Context, c *hub.Client, v hub.RunRequest) (socket string, events *hub.Stream, err error) {
-	for left := hub.Patience(openWithin); ; {
+	for left := patience.New(openWithin, hub.TryMost); ; {
 		began := time.Now()
 		socket, events, err = c.Run(context.WithoutCancel(ctx), v)
 		gone := errors.Is(err, hub.ErrNoHub) || errors.Is(err, hub.ErrHubEnded) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)

@@ -12,6 +12,7 @@ import (
 	"skep/grid/proto"
 	"skep/grid/sched"
 	"skep/internal/lockdep"
+	"skep/internal/patience"
 )
 
 // Leases that an earlier hub granted, and calls that were sent to it: docs/design/reattach.md.
@@ -326,16 +327,14 @@ func (h *Hub) awaitReturn() {
 // pass waits until so much time has passed while this process ran. It returns false if the hub
 // closes.
 func (h *Hub) pass(d time.Duration) bool {
-	for left := Patience(d); left > 0; {
-		began := time.Now()
-		select {
-		case <-h.stop:
-			return false
-		case <-time.After(time.Duration(min(left, Patience(time.Second)))):
-		}
-		left.Spend(began)
+	for left := patience.Ticks(d); left.Wait(h.stop); {
 	}
-	return true
+	select {
+	case <-h.stop:
+		return false
+	default:
+		return true
+	}
 }
 
 // allBack reports whether each node that has joined has said what leases it has.

@@ -491,17 +491,6 @@ func TestRunsAreHeld(t *testing.T) {
 	}
 }
 
-// Time in which a program was stopped is not time in which it looked for a hub.
-func TestPatience(t *testing.T) {
-	p := Patience(time.Minute)
-	if now := time.Now(); !p.Spend(now.Add(-time.Hour)) || p != Patience(45*time.Second) || !p.Spend(now.Add(-time.Hour)) || !p.Spend(now.Add(-time.Hour)) {
-		t.Errorf("an hour counts as more: %v are left", time.Duration(p))
-	}
-	if p.Spend(time.Now().Add(-time.Hour)) {
-		t.Errorf("it does not end: %v are left", time.Duration(p))
-	}
-}
-
 // The master of a command line that is gone hears that.
 func TestMasterHearsThatItsRunIsGone(t *testing.T) {
 	w := newWorld(t, nil)

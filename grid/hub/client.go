@@ -24,6 +24,7 @@ import (
 	"skep/grid/ident"
 	"skep/grid/lasting"
 	"skep/grid/proto"
+	"skep/internal/patience"
 )
 
 // ErrNoHub says that nothing listens on a control socket.
@@ -338,22 +339,13 @@ func (c *Client) Run(ctx context.Context, v RunRequest) (socket string, s *Strea
 	return e.Socket, s, nil
 }
 
-// A Patience is how long a program still looks for a hub. A try counts for tryMost at most: else a
-// program that was stopped, or whose machine slept, would give up at once.
-type Patience time.Duration
-
-const tryMost = 15 * time.Second // as one over TLS may take, farDialIn
-
-// Spend counts a try that began then. It returns false if that was the last one.
-func (p *Patience) Spend(began time.Time) bool {
-	*p -= Patience(min(time.Since(began), tryMost))
-	return *p > 0
-}
+// TryMost is what a try to reach the hub counts for at most.
+const TryMost = 15 * time.Second // as one over TLS may take, farDialIn
 
 // RunAgain continues the stream of a run whose hub was killed, once another hub of its
 // state directory has the run. It looks for that one for a minute.
 func (c *Client) RunAgain(ctx context.Context, s *Stream) (*Stream, error) {
-	for left := Patience(restartWait); ; {
+	for left := patience.New(restartWait, TryMost); ; {
 		began := time.Now()
 		next, err := c.open(ctx, http.MethodPost, "/v1/runs/"+url.PathEscape(s.key)+"/again", nil)
 		if err == nil {

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"net"
 	"time"
+
+	"skep/internal/patience"
 )
 
 // A Dialer makes the connections of one stream, at the side that dials.
@@ -62,7 +64,8 @@ func (c *Conn) use(conn net.Conn, theirs uint64) error {
 // little longer, because that may notice the end of the last one later.
 func (d *Dialer) redial(c *Conn) {
 	said := false
-	for spent := time.Duration(0); ; {
+	left := patience.New(d.Keep+d.Try, d.Try+d.Poll)
+	for {
 		ours, ok := c.needs()
 		if !ok {
 			return
@@ -80,14 +83,14 @@ func (d *Dialer) redial(c *Conn) {
 			return
 		}
 		time.Sleep(d.Poll)
-		// A try counts for little, also if this process was stopped meanwhile.
-		if spent += min(time.Since(began), d.Try+d.Poll); spent > d.Keep+d.Try {
-			c.Fail(ErrAway)
-			return
-		}
-		if d.Away != nil && !said && spent >= d.Tell {
+		more := left.Spend(began)
+		if d.Away != nil && !said && left.Spent() >= d.Tell {
 			said = true
 			d.Away(err)
+		}
+		if !more {
+			c.Fail(ErrAway)
+			return
 		}
 	}
 }

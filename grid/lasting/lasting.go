@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"skep/internal/lockdep"
+	"skep/internal/patience"
 )
 
 // Limits of a stream. Both sides need equal ones but for Silence.
@@ -232,17 +233,10 @@ func (c *Conn) await() {
 	}
 }
 
-// countedMost is what a tick of a limit counts at most: time in which this process did not run,
-// or its machine slept, is not the other side's.
-const countedMost = 2
-
-// expire gives the stream up when no carrier came for as long as it is kept.
+// expire gives the stream up when no carrier came for as long as it is kept. Time in which this
+// process did not run is not the other side's.
 func (c *Conn) expire(try int) {
-	tick := min(time.Second, c.limits.Keep)
-	for left := c.limits.Keep; left > 0; {
-		began := time.Now()
-		time.Sleep(min(tick, left))
-		left -= min(time.Since(began), countedMost*tick)
+	for left := patience.Ticks(c.limits.Keep); left.Wait(nil); {
 		c.mu.Lock()
 		gone := c.tries != try || c.err != nil
 		c.mu.Unlock()
