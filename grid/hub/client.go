@@ -56,6 +56,8 @@ func NewClient(socket string) *Client {
 func (c *Client) setTransport() {
 	c.http = &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return c.dial(ctx) },
+		// A program is sent once, and must not go to a connection that a hub which ended left.
+		DisableKeepAlives: c.far == nil,
 	}}
 	c.long = &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return c.dialLasting(ctx, c.Away) },

@@ -325,3 +325,25 @@ func TestHubThatEndsBeforeItAnswers(t *testing.T) {
 		}
 	}
 }
+
+// Each request to the hub of this machine has a connection of its own: one that a hub left which
+// ended meanwhile would take a program, which cannot be sent twice.
+func TestLocalRequestsShareNoConnection(t *testing.T) {
+	seen := 0
+	cli := fakeHub(t, func(w http.ResponseWriter, r *http.Request) {
+		if seen++; !r.Close {
+			t.Errorf("the connection of %s %s is kept", r.Method, r.URL.Path)
+		}
+		io.Copy(io.Discard, r.Body)
+		w.Write([]byte("{}"))
+	})
+	if _, err := cli.Status(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := cli.Program(t.Context(), os.Args[0]); err != nil {
+		t.Error(err)
+	}
+	if seen != 2 {
+		t.Errorf("the hub saw %d requests", seen)
+	}
+}
