@@ -51,6 +51,10 @@ const programCall = 1
 // storeProgram takes a program of a user, or of the operator, which counts towards its quota.
 func (h *Hub) storeProgram(w http.ResponseWriter, r *http.Request, by viewer) {
 	n := r.ContentLength
+	former := n < 0 && by.all // a command line of an earlier version does not say how many
+	if former {
+		n = 0
+	}
 	if n < 0 || n > programMax {
 		writeProblem(w, http.StatusBadRequest, proto.ProblemRequest, "a program has at most %d bytes, and its request says how many", programMax)
 		return
@@ -63,6 +67,9 @@ func (h *Hub) storeProgram(w http.ResponseWriter, r *http.Request, by viewer) {
 		return
 	}
 	v, ok := h.storeChecked(w, h.paceBody(w, r, ""), s.owner)
+	if ok && former {
+		ok = h.countSent(w, s, v.Size)
+	}
 	if !ok {
 		h.dropSent(s)
 		return
@@ -81,6 +88,16 @@ func (h *Hub) storeProgram(w http.ResponseWriter, r *http.Request, by viewer) {
 	}
 	time.AfterFunc(programLife, func() { h.expireSent(key, s) })
 	writeJSON(w, http.StatusOK, v)
+}
+
+// countSent lets a program count whose bytes were not known before it was stored, or answers why not.
+func (h *Hub) countSent(w http.ResponseWriter, s *sentProgram, bytes int64) bool {
+	if err := reserveAll(s.quotas, uint64(bytes)); err != nil {
+		writeProblem(w, http.StatusInsufficientStorage, proto.ProblemFull, "the program cannot be stored: %v", err)
+		return false
+	}
+	s.bytes = bytes
+	return true
 }
 
 // dropSent gives back what a program that was sent takes.

@@ -3,6 +3,7 @@
 package hub
 
 import (
+	"bytes"
 	"debug/elf"
 	"errors"
 	"io"
@@ -183,5 +184,26 @@ func TestSentProgramExpires(t *testing.T) {
 	w.hub.expireSent(key, w.hub.sent[key])
 	if v := ada.users(); v.Stored != 0 {
 		t.Errorf("%d bytes of one that was never run stay", v.Stored)
+	}
+}
+
+// The command line of an earlier version does not say how long a program is. It counts once it is
+// stored.
+func TestOperatorsProgramOfUnknownSize(t *testing.T) {
+	w := newWorld(t, nil)
+	send := func() error {
+		resp, err := w.cli.request(t.Context(), http.MethodPost, "/v1/programs", io.MultiReader(bytes.NewReader(encodeManifest(t))))
+		if err == nil {
+			resp.Body.Close()
+		}
+		return err
+	}
+	size, before := int64(len(encodeManifest(t))), w.hub.quota.used.Load()
+	if err := send(); err != nil || w.hub.quota.used.Load() != before+size {
+		t.Errorf("%v, %d bytes are counted, not %d", err, w.hub.quota.used.Load()-before, size)
+	}
+	w.hub.quota.set.Store(before + size + 1)
+	if err := send(); err == nil || !strings.Contains(err.Error(), "cannot be stored") || w.hub.quota.used.Load() != before+size {
+		t.Errorf("%v, %d bytes are counted", err, w.hub.quota.used.Load()-before)
 	}
 }
