@@ -29,7 +29,8 @@ END { if (!found) print "none" }' "$1"
 }
 
 # Passes if N calls of that kind make at most so many requests each. The rest of
-# the call that makes the first mark adds two.
+# the call that makes the first mark adds two. On a busy computer the thread may
+# make another one by itself (once 903 of 300 calls); one for 100 calls may be.
 costs() { # name, kind, N, requests of one call
 	wineserver -k
 	wineserver -w
@@ -44,7 +45,7 @@ costs() { # name, kind, N, requests of one call
 	echo "$count requests of $3 calls, exit $code" >>got
 	echo "at most $4 of each call" >want
 	[ "$code" -eq 0 ] && [ "$count" != none ] &&
-		[ "$count" -le $(($3 * $4 + 2)) ]
+		[ "$count" -le $(($3 * $4 + 2 + $3 / 100)) ]
 	result $? "$1"
 }
 
