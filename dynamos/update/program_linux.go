@@ -49,7 +49,7 @@ func PinnedProgram(path string) (uint32, error) {
 	}{path: name}
 	fd, e := bpf(bpfObjectGet, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
 	if e != 0 {
-		return 0, refusef("no program is pinned there (%v): 'bpftool prog load FILE.o %s type raw_tracepoint' pins one, for root", e, path)
+		return 0, refusef("no program is pinned there (%v): 'bpftool prog load FILE.o /sys/fs/bpf/NAME type raw_tracepoint' pins one, for root", e)
 	}
 	defer unix.Close(fd)
 	info, err := programInfo(fd)
