@@ -206,4 +206,8 @@ func TestOperatorsProgramOfUnknownSize(t *testing.T) {
 	if err := send(); err == nil || !strings.Contains(err.Error(), "cannot be stored") || w.hub.quota.used.Load() != before+size {
 		t.Errorf("%v, %d bytes are counted", err, w.hub.quota.used.Load()-before)
 	}
+	w.hub.quota.set.Store(before + 4*size)
+	if err := send(); err != nil || w.hub.quota.used.Load() != before+size { // in place of the first one
+		t.Errorf("%v, %d bytes are counted for what was sent twice", err, w.hub.quota.used.Load()-before)
+	}
 }
