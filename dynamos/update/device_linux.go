@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"unsafe"
@@ -146,20 +147,15 @@ func knowsPolicy(p *uapi.DynamosPolicy, err error) error {
 
 // termsOf returns the terms that any rule has.
 func termsOf(p *uapi.DynamosPolicy) (terms uint32) {
-	for i := range p.Rule[:min(p.Rules, uapi.DynamosRules)] {
-		terms |= p.Rule[i].Terms
+	for _, r := range p.Used() {
+		terms |= r.Terms
 	}
 	return terms
 }
 
 // perOf reports whether a policy has a share of users or cgroups.
 func perOf(p *uapi.DynamosPolicy) bool {
-	for i := range p.Rule[:min(p.Rules, uapi.DynamosRules)] {
-		if p.Rule[i].Per != uapi.DynamosPerProcess {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Used(), func(r uapi.DynamosRule) bool { return r.Per != uapi.DynamosPerProcess })
 }
 
 // SetPolicy replaces an update's policy.

@@ -37,9 +37,9 @@ func isJobRule(r *uapi.DynamosRule) bool { return r.Terms == jobTerms && r.Choic
 // withoutJobs returns a policy without the rules of jobs.
 func withoutJobs(p uapi.DynamosPolicy) uapi.DynamosPolicy {
 	base := uapi.DynamosPolicy{Otherwise: p.Otherwise}
-	for i := range min(int(p.Rules), len(p.Rule)) {
-		if !isJobRule(&p.Rule[i]) {
-			base.Rule[base.Rules] = p.Rule[i]
+	for _, r := range p.Used() {
+		if !isJobRule(&r) {
+			base.Rule[base.Rules] = r
 			base.Rules++
 		}
 	}

@@ -131,7 +131,7 @@ func (k *Keep) write(kept *Kept) error {
 // nameCgroups stores the paths of the policy's cgroups. If the policy is valid for
 // this boot only, it returns the reason.
 func (k *Kept) nameCgroups(path func(uint64) string) string {
-	for n := range min(int(k.Policy.Rules), len(k.Policy.Rule)) {
+	for n := range k.Policy.Used() {
 		r := &k.Policy.Rule[n]
 		if r.Terms&passingTerms != 0 {
 			return "its policy names processes, times or programs of this boot"

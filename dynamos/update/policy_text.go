@@ -36,7 +36,7 @@ func nameOr[T uint32 | uint64](look func(T) string, id T) string {
 // DescribePolicy formats a policy in one line, such as 'tgid 12 and uid www, or comm sh'.
 func DescribePolicy(p *uapi.DynamosPolicy, names Names) string {
 	var b strings.Builder
-	for i := range p.Rule[:min(p.Rules, uapi.DynamosRules)] {
+	for i := range p.Used() {
 		r := &p.Rule[i]
 		switch {
 		case r.Choice == 0 && i > 0:

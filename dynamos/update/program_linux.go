@@ -15,14 +15,6 @@ import (
 // BPF programs as terms of a policy (bpf(2)). A Policy has the kernel's number of a program;
 // the module takes a descriptor, and gives the number back.
 
-const (
-	bpfObjectGet   = 7
-	bpfProgramByID = 13
-	bpfInfoByFD    = 15
-	// rawTracepoint is BPF_PROG_TYPE_RAW_TRACEPOINT, the only type that the module runs.
-	rawTracepoint = 17
-)
-
 // bpfInfo is the head of struct bpf_prog_info.
 type bpfInfo struct {
 	Type, ID uint32
@@ -47,7 +39,7 @@ func PinnedProgram(path string) (uint32, error) {
 		path      *byte
 		fd, flags uint32
 	}{path: name}
-	fd, e := bpf(bpfObjectGet, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
+	fd, e := bpf(unix.BPF_OBJ_GET, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
 	if e != 0 {
 		return 0, refusef("no program is pinned there (%v): 'bpftool prog load FILE.o /sys/fs/bpf/NAME type raw_tracepoint' pins one, for root", e)
 	}
@@ -56,7 +48,7 @@ func PinnedProgram(path string) (uint32, error) {
 	if err != nil {
 		return 0, err
 	}
-	if info.Type != rawTracepoint {
+	if info.Type != unix.BPF_PROG_TYPE_RAW_TRACEPOINT {
 		return 0, refusef("its program is not of type raw_tracepoint, the only one that a policy can ask")
 	}
 	return info.ID, nil
@@ -71,7 +63,7 @@ func programInfo(fd int) (info bpfInfo, err error) {
 		fd, size uint32
 		info     *bpfInfo
 	}{uint32(fd), uint32(unsafe.Sizeof(info)), &info}
-	if _, e := bpf(bpfInfoByFD, unsafe.Pointer(&attr), unsafe.Sizeof(attr)); e != 0 {
+	if _, e := bpf(unix.BPF_OBJ_GET_INFO_BY_FD, unsafe.Pointer(&attr), unsafe.Sizeof(attr)); e != 0 {
 		return info, refusef("the kernel does not describe the program: %v", e)
 	}
 	return info, nil
@@ -79,7 +71,7 @@ func programInfo(fd int) (info bpfInfo, err error) {
 
 func programByID(id uint32) (fd int, err error) {
 	attr := [4]uint32{id} // and three words that are zero
-	fd, e := bpf(bpfProgramByID, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
+	fd, e := bpf(unix.BPF_PROG_GET_FD_BY_ID, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
 	if e != 0 {
 		return -1, refusef("the kernel has no BPF program %d any more (%v): give the policy again", id, e)
 	}
@@ -105,7 +97,7 @@ func ProgramName(id uint32) string {
 func withPrograms(p *uapi.DynamosPolicy, do func() error) error {
 	given := *p
 	defer func() { *p = given }()
-	for i := range p.Rule[:min(p.Rules, uapi.DynamosRules)] {
+	for i := range p.Used() {
 		r := &p.Rule[i]
 		if r.Terms&uapi.DynamosProgram == 0 {
 			continue

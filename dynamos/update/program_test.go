@@ -24,7 +24,7 @@ func programsAre(t *testing.T, known ...uint32) (opened map[int]uint32) {
 	bpf = func(command uintptr, attr unsafe.Pointer, _ uintptr) (int, unix.Errno) {
 		id := *(*uint32)(attr)
 		for _, one := range known {
-			if command == bpfProgramByID && one == id {
+			if command == unix.BPF_PROG_GET_FD_BY_ID && one == id {
 				fd, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 				if err != nil {
 					t.Fatal(err)

@@ -169,6 +169,10 @@ type DynamosPolicy struct {
 	Rule             [DynamosRules]DynamosRule
 }
 
+// Used returns the rules that the policy has, within it. A count beyond its room, as a broken
+// module could give, is cut.
+func (p *DynamosPolicy) Used() []DynamosRule { return p.Rule[:min(p.Rules, DynamosRules)] }
+
 // DynamosHealth is struct dynamos_health.
 type DynamosHealth struct {
 	Least, Errors, Latency, Zero uint32
