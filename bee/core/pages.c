@@ -216,12 +216,18 @@ static void put_touched(struct bee_save *s, u64 addr, u64 len, u32 is_file)
 	}
 }
 
+/* Text comes from its file. */
+static int is_saved(const struct abi_snap_area *a)
+{
+	return a->bits & ABI_SNAP_COMMITTED && !(a->prot & ABI_PROT_EXEC);
+}
+
 void bee_save_pages(struct bee_save *s, const struct abi_snap_area *a,
 		    u32 is_file)
 {
 	u64 at = a->start, touched, sent, n;
 
-	if (!(a->bits & ABI_SNAP_COMMITTED) || a->prot & ABI_PROT_EXEC)
+	if (!is_saved(a))
 		return;
 	if (s->live && !is_file)
 		s->watch(s, a->start, a->end);
@@ -276,8 +282,7 @@ static u64 count_left(struct bee_save *s)
 	u32 is_file;
 
 	for (at = 0; abi_snap_area(bee.proc, at, &a, &is_file); at = a.end)
-		if (!is_file && a.bits & ABI_SNAP_COMMITTED &&
-		    !(a.prot & ABI_PROT_EXEC))
+		if (!is_file && is_saved(&a))
 			bytes += count_area(s, a.start, a.end);
 	return bytes;
 }
