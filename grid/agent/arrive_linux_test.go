@@ -125,9 +125,7 @@ func (r *movableRig) folders() int {
 // image counts, from that one; and what came in vain leaves nothing.
 func TestEarlyImage(t *testing.T) {
 	base := newRig(t, beeProgram(t), 1)
-	if base.mover.bee == "" {
-		t.Skip("programs have no name spaces of their own here")
-	}
+	base.needMover()
 	source := newLeg(t, base, "source", "$line")
 	image, digest := source.takeSaved()
 	foreign, _ := newLeg(t, base, "foreign", "other").takeSaved()

@@ -60,9 +60,7 @@ func TestPausedProgramIsSaved(t *testing.T) {
 		t.Fatal(err)
 	}
 	base := newRigOf(t, Config{State: tempDir(t), Slots: 1, Bee: beeProgram(t), Policy: p})
-	if base.mover.bee == "" {
-		t.Skip("programs have no name spaces of their own here")
-	}
+	base.needMover()
 	ours, theirs := net.Pipe()
 	defer ours.Close()
 	r := &movableRig{base, ours}
@@ -114,11 +112,18 @@ func TestPausedProgramIsSaved(t *testing.T) {
 // A CPU that lacks something is told before the program is asked to begin.
 func TestOtherCPU(t *testing.T) {
 	r := newRig(t, beeProgram(t), 1)
-	if r.mover.bee == "" {
-		t.Skip("programs have no name spaces of their own here")
-	}
+	r.needMover()
 	e := proto.Exec{ID: "1", Movable: true, Program: r.cache.put(t, readBusybox(t)), Name: "busybox", CPU: "ff" + r.mover.cpu[2:]}
 	if got := r.execAndWait(e, ""); got.failed != "this CPU lacks cpuid leaf 0x1 ecx bit 2, which the program may use" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// needMover skips a test where this computer lets no program have name spaces of its own: such a
+// node runs no movable programs.
+func (r *rig) needMover() {
+	r.t.Helper()
+	if r.mover.bee == "" {
+		r.t.Skip("programs have no name spaces of their own here")
 	}
 }
