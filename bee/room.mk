@@ -14,7 +14,7 @@ bee_objects = $(patsubst %,$(B)/obj/$(1)/%.o,$(basename $(2)))
 # What images in the cache depend on.
 bee_revision_src := $(sort $(wildcard bee/rewrite/*.[ch])) \
 	include/skep/guest.h bee/core/bee.h bee/core/load.c bee/core/image.c \
-	bee/core/cache.c
+	bee/core/cache.c bee/core/unwind.c bee/core/pointers.c
 $(B)/gen/bee/revision.h: $(bee_revision_src)
 	$(call say,GEN)
 	$(Q)mkdir -p $(@D)
@@ -65,7 +65,8 @@ include bee/host/windows/room.mk
 # Tests: guests of three kinds, and a bee whose rewriter forgets sites.
 bee_t := $(B)/test/bee
 BEE_GUESTS := $(foreach g,hello work proof jit state unmap clock lines holder locker mapper refused stack family reach swap saved held denied costs,$(foreach l,glibc pie musl,\
-	$(bee_t)/$(g)-$(l))) $(bee_t)/gowork $(bee_t)/many-musl
+	$(bee_t)/$(g)-$(l))) $(bee_t)/gowork $(bee_t)/many-musl \
+	$(addprefix $(bee_t)/numbers-,glibc pie relr)
 bee_guest = $(Q)mkdir -p $(@D) && $(1) -std=gnu11 -O2 -w -pthread $(2) -o $@ $<
 
 $(bee_t)/%-glibc: bee/test/guest/%.c
@@ -77,9 +78,14 @@ $(bee_t)/%-pie: bee/test/guest/%.c
 $(bee_t)/%-musl: bee/test/guest/%.c
 	$(call say,CC)
 	$(call bee_guest,$(MUSL),-static)
+# Its relocations are words of its data.
+$(bee_t)/numbers-relr: bee/test/guest/numbers.c
+	$(call say,CC)
+	$(call bee_guest,$(CC),-static-pie -Wl$(comma)-z$(comma)pack-relative-relocs)
 # Dynamic ones: at any address, at a fixed one, of another C library; without
 # their loader, and with one that is none.
-BEE_DYNAMIC := $(foreach g,hello work stack,$(addprefix $(bee_t)/$(g)-,\
+BEE_DYNAMIC := $(addprefix $(bee_t)/numbers-glibc-,dynamic fixed) \
+	$(foreach g,hello work stack,$(addprefix $(bee_t)/$(g)-,\
 	glibc-dynamic glibc-fixed musl-dynamic)) $(bee_t)/hello-lost \
 	$(bee_t)/hello-noloader $(addprefix $(bee_t)/library/,open part.so gs.so \
 	textrel.so two.so joined.so)

@@ -22,6 +22,20 @@ u32 bee_unwind_ranges(const struct abi_elf_plan *plan, const u8 *file,
  * safe. */
 u32 bee_unwind_edges(const struct abi_elf_plan *plan, const u8 *file,
 		     u64 file_len, u64 *edge, u32 max);
+/* The file's bytes that are loaded at addr, and how many follow in the segment;
+ * NULL and 0 if there are none. */
+const u8 *bee_file_loaded(const struct abi_elf_plan *plan, const u8 *file,
+			  u64 addr, u64 *len);
+/* Copies program header i. 0: there is none. */
+struct elf_phdr;
+int bee_file_phdr(const u8 *file, u64 len, u64 i, struct elf_phdr *ph);
+
+/*
+ * pointers.c: where segments that are not writable may hold addresses of code.
+ * 0: anywhere.
+ */
+u32 bee_pointer_ranges(const struct abi_elf_plan *plan, const u8 *file,
+		       u64 file_len, struct bee_range range[BEE_POINTERS_MAX]);
 
 /* gate.S */
 extern void *bee_gate_real[BEE_GATE_OPS];

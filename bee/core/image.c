@@ -115,6 +115,8 @@ static void add_data(struct bee_work *w, const struct abi_elf_segment *s,
 		return;
 	rw->data[rw->datas].bytes = w->file + s->offset + (start - s->addr);
 	rw->data[rw->datas].addr = start;
+	rw->data[rw->datas].constant =
+		rw->pointers && !(s->prot & ABI_PROT_WRITE);
 	rw->data[rw->datas++].len = end - start;
 }
 
@@ -153,6 +155,8 @@ static void describe_segments(struct bee_work *w)
 	const struct abi_elf_segment *s;
 	u32 i;
 
+	rw->pointers =
+		bee_pointer_ranges(plan, w->file, w->file_len, rw->pointer);
 	for (i = 0; i < plan->segments; i++) {
 		s = &plan->segment[i];
 		if (!s->filesz)

@@ -24,10 +24,8 @@ struct section {
 };
 SKEP_ASSERT_SIZE(struct section, 64);
 
-/* The file's bytes that are loaded at addr, and how many follow in the segment;
- * 0 if there are none. */
-static const u8 *loaded_bytes(const struct abi_elf_plan *plan, const u8 *file,
-			      u64 addr, u64 *len)
+const u8 *bee_file_loaded(const struct abi_elf_plan *plan, const u8 *file,
+			  u64 addr, u64 *len)
 {
 	const struct abi_elf_segment *s;
 	u32 i;
@@ -43,7 +41,7 @@ static const u8 *loaded_bytes(const struct abi_elf_plan *plan, const u8 *file,
 	return 0;
 }
 
-static int read_header(const u8 *file, u64 len, u64 i, struct elf_phdr *ph)
+int bee_file_phdr(const u8 *file, u64 len, u64 i, struct elf_phdr *ph)
 {
 	struct elf_header eh;
 	u64 off;
@@ -66,11 +64,11 @@ static u64 by_header(const struct abi_elf_plan *plan, const u8 *file,
 	const u8 *hdr;
 	u64 i, addr, len, frame;
 
-	for (i = 0; read_header(file, file_len, i, &ph); i++) {
+	for (i = 0; bee_file_phdr(file, file_len, i, &ph); i++) {
 		if (ph.type != PT_GNU_EH_FRAME)
 			continue;
 		addr = ph.vaddr + plan->bias;
-		hdr = loaded_bytes(plan, file, addr, &len);
+		hdr = bee_file_loaded(plan, file, addr, &len);
 		return hdr && !bee_eh_find(hdr, len, addr, &frame) ? frame : 0;
 	}
 	return 0;
@@ -128,14 +126,14 @@ u32 bee_unwind_ranges(const struct abi_elf_plan *plan, const u8 *file,
 		      u64 file_len, struct bee_range *range, u32 max)
 {
 	u64 frame = by_header(plan, file, file_len), len;
-	const u8 *bytes = loaded_bytes(plan, file, frame, &len);
+	const u8 *bytes = bee_file_loaded(plan, file, frame, &len);
 	struct section section;
 
 	if (by_sections(file, file_len, &section)) {
 		section.addr += plan->bias;
 		if (!len) {
 			frame = section.addr;
-			bytes = loaded_bytes(plan, file, frame, &len);
+			bytes = bee_file_loaded(plan, file, frame, &len);
 		}
 		/* The rest of the segment is not unwind data. */
 		if (section.addr == frame && section.size < len)

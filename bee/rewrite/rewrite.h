@@ -87,16 +87,18 @@ struct bee_range {
 
 /*
  * One loaded range that is not code. The rewriter searches it for pointers into
- * code.
+ * code; if it is constant, only where bee_rewrite.pointer says.
  */
 struct bee_data {
 	const u8 *bytes;
 	u64 addr;
 	u64 len;
+	u32 constant;
 };
 
 #define BEE_TEXTS_MAX 16
 #define BEE_DATAS_MAX 48
+#define BEE_POINTERS_MAX 4
 
 struct bee_rewrite {
 	/* in */
@@ -114,6 +116,9 @@ struct bee_rewrite {
 	u64 entry; /* ELF entry point: a known branch target */
 	struct bee_data data[BEE_DATAS_MAX];
 	u32 datas;
+	/* Where constant data may hold pointers into code. */
+	struct bee_range pointer[BEE_POINTERS_MAX];
+	u32 pointers;
 	u64 bias; /* load address minus link address (static-PIE) */
 	s32 slot[SKEP_SLOT_COUNT]; /* gs: displacements */
 	u8 *stubs;		   /* the buffer for the stubs */

@@ -110,26 +110,42 @@ void bee_scan_targets(struct bee_scan *s, const u8 *p,
 }
 
 /*
- * Finds aligned words that point into the text. The bias is added, because they
- * are not relocated yet.
+ * Finds aligned words in `range` that point into the text. The bias is added,
+ * because they are not relocated yet.
  */
+static void scan_words(struct bee_scan *s, const struct bee_data *d,
+		       const struct bee_range *range)
+{
+	u64 bias = s->rw->bias, end = d->len, at = 0, word;
+
+	if (range->start > d->addr)
+		at = range->start - d->addr;
+	if (range->end - d->addr < end)
+		end = range->end - d->addr;
+	if (range->end <= d->addr || at >= end)
+		return;
+	for (at += -(d->addr + at) & 7; at < end && end - at >= 8; at += 8) {
+		word = bee_get_u64(d->bytes + at);
+		if (!word)
+			continue;
+		mark_pointer(s, word);
+		if (bias)
+			mark_pointer(s, word + bias);
+	}
+}
+
 void bee_scan_data(struct bee_scan *s)
 {
-	struct bee_rewrite *rw = s->rw;
+	static const struct bee_range all = {0, ~0ull};
+	const struct bee_rewrite *rw = s->rw;
 
 	for (u32 i = 0; i < rw->datas; i++) {
 		const struct bee_data *d = &rw->data[i];
-		u64 at = -d->addr & 7;
 
-		for (; at + 8 <= d->len && at + 8 > at; at += 8) {
-			u64 word = bee_get_u64(d->bytes + at);
-
-			if (!word)
-				continue;
-			mark_pointer(s, word);
-			if (rw->bias)
-				mark_pointer(s, word + rw->bias);
-		}
+		if (!d->constant)
+			scan_words(s, d, &all);
+		for (u32 j = 0; d->constant && j < rw->pointers; j++)
+			scan_words(s, d, &rw->pointer[j]);
 	}
 }
 

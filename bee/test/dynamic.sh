@@ -28,6 +28,10 @@ for kind in glibc-dynamic glibc-fixed musl-dynamic; do
 done
 same "a library is opened and closed" "$d/open" "$d/part.so"
 same "a library whose code and data share a segment" "$d/open" "$d/joined.so"
+for kind in dynamic fixed; do
+	same "numbers that look like addresses of code, $kind" \
+		"$g/numbers-glibc-$kind"
+done
 same "the loader runs as a program" /lib64/ld-linux-x86-64.so.2 \
 	"$g/hello-glibc-dynamic" 42
 code "execve without a loader" 127 guarded /bin/bash -c '"$0"' "$g/hello-lost"

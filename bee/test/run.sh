@@ -19,6 +19,9 @@ if [ -x /bin/bash-static ]; then
 fi
 
 same "more sections of code than bee keeps edges of" "$g/many-musl"
+for kind in glibc pie relr; do
+	same "numbers that look like addresses of code, $kind" "$g/numbers-$kind"
+done
 
 check_family() { # what a child is held to as well
 	for libc in glibc pie musl; do

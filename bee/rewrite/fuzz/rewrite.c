@@ -31,8 +31,10 @@ static void fuzz_rewrite(const uint8_t *in, size_t len)
 	struct bee_rewrite rw = {
 		.text = {{text, 0x401000, half}},
 		.texts = 1,
-		.data = {{data, 0x480000, len - half}},
+		.data = {{data, 0x480000, len - half, len & 1}},
 		.datas = 1,
+		.pointer = {{0x480000 + half / 2, 0x480000 + len}},
+		.pointers = 1,
 		.stubs = stubs,
 		.stubs_addr = 0x500000,
 		.stubs_len = sizeof(stubs),

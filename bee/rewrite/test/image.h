@@ -43,7 +43,7 @@ static void image_take_section(struct bee_rewrite *rw, u8 *bytes,
 		return;
 	}
 	rw->data[rw->datas++] =
-		(struct bee_data){p, s->sh_addr + bias, s->sh_size};
+		(struct bee_data){p, s->sh_addr + bias, s->sh_size, 0};
 	if (strcmp(name, ".eh_frame"))
 		return;
 	rw->codes = bee_eh_ranges(p, s->sh_size, s->sh_addr + bias, range, max);

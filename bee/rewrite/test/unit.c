@@ -26,7 +26,7 @@ static void prepare_text(const char *bytes, u64 n)
 		.text = {{text, TEXT, n}},
 		.texts = 1,
 		.entry = TEXT,
-		.data = {{data, DATA, sizeof(data)}},
+		.data = {{data, DATA, sizeof(data), 0}},
 		.datas = 1,
 		.stubs = stubs,
 		.stubs_addr = STUBS,
@@ -113,6 +113,54 @@ static void test_targets(void)
 	       "a jump table of offsets gives targets");
 }
 
+/* The pointer at `at` is in constant data, where [from, to) holds pointers. */
+static u64 patch_constant(u64 at, u64 from, u64 to)
+{
+	u64 word = TEXT + 8;
+
+	PREPARE(CALL);
+	memcpy(data + at, &word, 8);
+	rw.data[0].constant = 1;
+	rw.pointer[0] = (struct bee_range){0x1000, 0x2000};
+	rw.pointer[1] = (struct bee_range){DATA + from, DATA + to};
+	rw.pointers = 2;
+	return bee_rewrite(&rw) ? 0 : sites[0].patch;
+}
+
+static void test_constants(void)
+{
+	static const struct {
+		const char *what;
+		s64 at, from, to, target;
+	} cases[] = {
+		{"before the pointers", 8, 16, 32, 0},
+		{"first of them", 16, 16, 32, 1},
+		{"last of them", 24, 16, 32, 1},
+		{"behind them", 32, 16, 32, 0},
+		{"cut by their end", 24, 16, 31, 0},
+		{"of pointers that begin before the data", 0, -64, 8, 1},
+		{"of pointers that end behind the data", 56, 56, 4096, 1},
+		{"beside pointers before the data", 0, -64, 0, 0},
+		{"beside pointers behind the data", 56, 64, 128, 0},
+		{"behind the unaligned start of pointers", 16, 9, 24, 1},
+		{"cut by the start of pointers", 16, 17, 24, 0},
+	};
+
+	for (u32 i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+		tap_ok(patch_constant(cases[i].at, cases[i].from,
+				      cases[i].to) ==
+			       (cases[i].target ? TEXT + 1 : TEXT + 6),
+		       "a word %s is %s", cases[i].what,
+		       cases[i].target ? "a target" : "a number");
+	PREPARE(CALL);
+	rw.bias = 0x400000;
+	memcpy(data + 8, "\x08\x10", 2);
+	rw.data[0].constant = rw.pointers = 1;
+	rw.pointer[0] = (struct bee_range){DATA, DATA + 16};
+	tap_ok(!bee_rewrite(&rw) && sites[0].patch == TEXT + 1,
+	       "a pointer before relocation is a target among constants");
+}
+
 enum { LEA = 7, TABLES = 34 };
 
 /* `tables` lea that name words of `len` bytes of data, one after the other. */
@@ -133,7 +181,7 @@ static int read_tables(u32 tables, u64 len)
 	}
 	code[n++] = 0xc3;
 	prepare_text((const char *)code, n);
-	rw.data[0] = (struct bee_data){(const u8 *)words, DATA, len};
+	rw.data[0] = (struct bee_data){(const u8 *)words, DATA, len, 0};
 	return bee_rewrite(&rw);
 }
 
@@ -541,6 +589,7 @@ int main(void)
 	test_evex();
 	test_refusals();
 	test_targets();
+	test_constants();
 	test_many_tables();
 	test_named_targets();
 	test_gaps();
