@@ -207,6 +207,17 @@ $(bee_t)/unwind: $(B)/obj/san/bee/test/unwind.o $(rewrite_san) \
 	$(Q)mkdir -p $(@D)
 	$(Q)$(OBJECT_SAN) -o $@ $^
 
+CHECK_SUITES += bee-pointers
+suite_bee-pointers = $(bee_t)/pointers $(bee_t)/hello-glibc-fixed $(bee_t)/hello-pie \
+	$(bee_t)/library/open
+suite_bee-pointers_needs = $(suite_bee-pointers)
+$(bee_t)/pointers: $(B)/obj/san/bee/test/pointers.o $(addprefix \
+		$(B)/obj/san-free/,bee/core/pointers.o bee/core/unwind.o \
+		abi/lib/mem.o) $(rewrite_san)
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(OBJECT_SAN) -o $@ $^
+
 # Of bee.exe, but pure.
 CHECK_SUITES += bee-locktable
 suite_bee-locktable = $(bee_t)/locktable
@@ -353,11 +364,22 @@ $(B)/fuzz/bee-snapshot: bee/test/fuzz/snapshot.c bee/core/snapshot.c \
 	$(Q)$(CLANG) -std=gnu11 -O1 -g $(INCLUDE) \
 		-fsanitize=fuzzer,address,undefined \
 		-fno-sanitize-recover=all -o $@ $(filter %.c,$^)
+FUZZERS += bee-pointers
+fuzz_bee-pointers = $(B)/fuzz/bee-pointers
+fuzz_bee-pointers_needs = $(B)/fuzz/bee-pointers
+$(B)/fuzz/bee-pointers: bee/test/fuzz/pointers.c bee/core/pointers.c \
+		bee/core/unwind.c bee/rewrite/eh.c abi/lib/mem.c \
+		$(wildcard bee/core/*.h bee/rewrite/*.h abi/include/*.h)
+	$(call say,FUZZ)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CLANG) -std=gnu11 -O1 -g $(INCLUDE) \
+		-fsanitize=fuzzer,address,undefined \
+		-fno-sanitize-recover=all -o $@ $(filter %.c,$^)
 SOAKS += bee
 soak_bee = sh bee/test/snapshot.sh $(B) 100
 soak_bee_needs = $(suite_bee-snapshot_needs)
 
 MUTANTS += bee
-mutants_bee = bee-control bee-snapshot bee-snapfile bee-linux bee-root bee-parents bee-files bee-unwind bee-locktable bee-tsc bee-cache \
+mutants_bee = bee-control bee-snapshot bee-snapfile bee-linux bee-root bee-parents bee-files bee-unwind bee-pointers bee-locktable bee-tsc bee-cache \
 	bee-state bee-store bee-options bee-ipc bee-procfs bee-dynamic bee-images bee-sha256 bee-mem bee-receive bee-written bee-own bee-vdso bee-report bee-cpu bee-clock bee-exec bee-family bee-thread bee-robust \
 	bee-guard bee-rewrite*
