@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"skep/dynamos/update/pack"
 	"skep/internal/cli"
@@ -295,6 +296,10 @@ func (m *mpirun) execRank(r *launch.Runner, step string) error {
 // uncounted is the text for ranks that sent no report.
 const uncounted = "they never began, were killed, or can't reach this computer"
 
+// brokenPipe is the advice after a race that Hydra, the launcher of MPICH and others, has: when
+// its standard input ends, it writes to a rank's host that may have ended before.
+const brokenPipe = "SIGPIPE killed the launcher, which may happen after all ranks went well if its standard input ends late: </dev/null avoids it"
+
 // closingLine returns the last line: how many messages went over O2G. It covers only the
 // ranks that reported.
 func (m *mpirun) closingLine(i *launch.Install, res launch.Result) string {
@@ -315,6 +320,9 @@ func (m *mpirun) closingLine(i *launch.Install, res launch.Result) string {
 		text += "; what they sent is not counted: " + uncounted
 	case t.Processes < m.job.TotalRanks():
 		text += "; what the others sent is not counted: " + uncounted
+	}
+	if res.Signal == syscall.SIGPIPE {
+		text += "; " + brokenPipe
 	}
 	return text
 }

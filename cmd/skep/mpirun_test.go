@@ -4,6 +4,7 @@ package main
 
 import (
 	"strings"
+	"syscall"
 	"testing"
 
 	"skep/internal/cli"
@@ -69,6 +70,17 @@ func reportsOf(list []launch.Record) (reports []launch.Report) {
 		reports = append(reports, launch.Report{Record: r})
 	}
 	return reports
+}
+
+// TestClosingBrokenPipe: a status of 141 alone may be a rank's.
+func TestClosingBrokenPipe(t *testing.T) {
+	m := mpirun{job: launch.Job{Ranks: 2}}
+	for _, signal := range []syscall.Signal{0, syscall.SIGKILL, syscall.SIGPIPE} {
+		got := m.closingLine(&launch.Install{Kind: launch.MPICH, Version: "5"}, launch.Result{Status: 141, Signal: signal})
+		if strings.HasSuffix(got, "; "+brokenPipe) != (signal == syscall.SIGPIPE) {
+			t.Errorf("signal %d: %s", signal, got)
+		}
+	}
 }
 
 // TestClosingOpenMPI: Open MPI uses no shared memory besides O2G, so the line recommends no

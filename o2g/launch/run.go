@@ -30,7 +30,8 @@ type Runner struct {
 
 // A Result is how a job ended.
 type Result struct {
-	Status  int // of the launcher
+	Status  int            // of the launcher
+	Signal  syscall.Signal // that ended the launcher, or 0
 	Records []Report
 }
 
@@ -65,7 +66,7 @@ func (r *Runner) Run(ctx context.Context, j *Job) (Result, error) {
 		settings = append(settings, Setting{"SKEP_O2G_SECRET", secret},
 			Setting{"SKEP_O2G_REPORT", collector.reportTo(j)})
 	}
-	res.Status, err = start(ctx, r.Install.Command(j, settings), settings)
+	res.Status, res.Signal, err = start(ctx, r.Install.Command(j, settings), settings)
 	if collector != nil {
 		res.Records = collector.Close()
 	}
@@ -133,7 +134,7 @@ func (c *Collector) reportTo(j *Job) string {
 }
 
 // start runs a command with the settings added to the environment.
-func start(ctx context.Context, args []string, settings []Setting) (int, error) {
+func start(ctx context.Context, args []string, settings []Setting) (int, syscall.Signal, error) {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = withSettings(os.Environ(), settings)
@@ -150,13 +151,13 @@ func start(ctx context.Context, args []string, settings []Setting) (int, error) 
 	switch {
 	case errors.As(err, &exit):
 		if ws, ok := exit.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-			return 128 + int(ws.Signal()), nil
+			return 128 + int(ws.Signal()), ws.Signal(), nil
 		}
-		return exit.ExitCode(), nil
+		return exit.ExitCode(), 0, nil
 	case err != nil:
-		return 0, fmt.Errorf("the launcher %s did not start: %w", args[0], err)
+		return 0, 0, fmt.Errorf("the launcher %s did not start: %w", args[0], err)
 	}
-	return 0, nil
+	return 0, 0, nil
 }
 
 // withSettings adds the settings to env and removes older values of the same

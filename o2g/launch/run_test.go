@@ -137,8 +137,8 @@ func TestKilledLauncher(t *testing.T) {
 	} {
 		writeFile(t, r.Install.Launcher, "#!/bin/sh\ncd "+tmp+" && "+c.script+"\nkill -9 $$\n")
 		res, err := r.Run(t.Context(), &Job{Ranks: 1, Program: []string{"./app"}})
-		if err != nil || res.Status != 128+int(syscall.SIGKILL) {
-			t.Fatalf("%s: status %d, %v", c.what, res.Status, err)
+		if err != nil || res.Status != 128+int(syscall.SIGKILL) || res.Signal != syscall.SIGKILL {
+			t.Fatalf("%s: status %d, signal %d, %v", c.what, res.Status, res.Signal, err)
 		}
 		var left []string
 		err = filepath.WalkDir(tmp, func(path string, e os.DirEntry, err error) error {

@@ -50,7 +50,10 @@ func mpiEnvironment(more ...string) []string {
 // why.
 func (b *bench) start(env []string, stdin string, words ...string) *job {
 	cmd := exec.Command(words[0], words[1:]...)
-	cmd.Env, cmd.Stdin = env, strings.NewReader(stdin)
+	cmd.Env = env
+	if stdin != "" { // a pipe that ends late may kill Hydra by SIGPIPE
+		cmd.Stdin = strings.NewReader(stdin)
+	}
 	cmd.WaitDelay = 5 * time.Second
 	p, err := watch.Start(cmd)
 	if err != nil {
