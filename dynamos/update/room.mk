@@ -10,7 +10,7 @@ suite_update_kind = go
 # files are compiled, and a package is built twice.
 update_sabotage = SKEP_SABOTAGE_KERNEL=6.1.176-1 $(GO) test -count=1 -json -run Sabotage ./dynamos/update
 TEST_SUITES += update-sabotage
-suite_update-sabotage = $(update_sabotage) -skip 'SabotagedClasses|MachinesBuildAlike'
+suite_update-sabotage = $(update_sabotage) -skip 'SabotagedClasses|SabotagedReleases|MachinesBuildAlike'
 suite_update-sabotage_kind = go
 suite_update-sabotage_deadline = 1200
 FULL_SUITES += update-sabotage-all
