@@ -84,7 +84,7 @@ $(B)/test/ident/ident.test.exe: FORCE | $(B)/bin/skep.exe
 	$(Q)$(windows_test) -o $@ ./grid/ident
 TEST_SUITES += wine-ident
 suite_wine-ident = $(STEADY) sh tests/wine/go_tests.sh $(B) ident Cards
-suite_wine-ident_needs = $(B)/test/ident/ident.test.exe $(WINE_PRNG)
+suite_wine-ident_needs = $(B)/test/ident/ident.test.exe $(call wine_prefix,ident)
 
 MUTANTS += grid/session
 mutants_grid/session = session

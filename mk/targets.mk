@@ -113,7 +113,8 @@ $(if $(filter $(TAKES_T),$(MAKECMDGOALS))$(filter-out 0,$(MAKELEVEL)),,$(error m
 	$(MAKECMDGOALS),$(.DEFAULT_GOAL)) takes no T=; one suite: make test T='$(T)'))
 endif
 
-needs = $(foreach s,$(1),$(suite_$(s)_needs))
+needs = $(foreach s,$(1),$(suite_$(s)_needs) $(if \
+	$(findstring $(STEADY),$(suite_$(s))),$(call wine_prefix)))
 
 define newline
 

@@ -83,3 +83,6 @@ GENERATED :=
 
 # Starts each command that starts Wine; the script says why.
 STEADY := sh tests/wine/steady.sh
+# The Wine prefix of that name, wine-NAME in the build folder, of tests that need one of
+# their own; all others share one.
+wine_prefix = $(B)/wine$(1:%=-%)/system.reg

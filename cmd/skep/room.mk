@@ -66,10 +66,8 @@ $(windows_kit): $(B)/bin/bee.exe $(B)/bin/skep.exe $(kit_programs) $(kit_bench) 
 	$(Q)sh $(kit_dir)/make.sh $(B) $@
 
 TEST_SUITES += wine-kit
-suite_wine-kit = $(STEADY) sh tests/wine/kit.sh $(B) $(windows_kit) \
-	$(WINE_PRNG)
-suite_wine-kit_needs = $(windows_kit) \
-	$(WINE_PRNG)
+suite_wine-kit = $(STEADY) sh tests/wine/kit.sh $(B) $(windows_kit)
+suite_wine-kit_needs = $(windows_kit) $(call wine_prefix,kit)
 suite_wine-kit_deadline = 900
 
 # Mutants run without a network, and the page of Python installs packages.

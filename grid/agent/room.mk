@@ -29,7 +29,8 @@ suite_wine-agent = $(STEADY) sh tests/wine/go_tests.sh $(B) agent
 # It takes a minute; the server of Wine 8 has looped without end (docs/windows.md).
 suite_wine-agent_deadline = 240
 suite_wine-agent_needs = $(agent_t)/worker $(agent_t)/agent.test.exe \
-	$(B)/test/wine/cheat.exe $(WINE_PRNG) $(B)/bin/bee.exe
+	$(B)/test/wine/cheat.exe $(B)/bin/bee.exe \
+	$(call wine_prefix,agent)
 
 # Most mutants fail in tests that take no time: the others take a minute.
 MUTANTS_SUITES += agent-quick

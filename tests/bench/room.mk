@@ -26,7 +26,7 @@ $(BENCH_RUN): FORCE
 # Shell command that runs a bench and writes its page: bench_page NAME.
 bench_page = $(BENCH_RUN) page $(1) $(call one_word,$(bench_$(1)))
 
-bench_common := $(BENCH_RUN) $(B)/bin/bee $(B)/bin/bee.exe
+bench_common := $(BENCH_RUN) $(B)/bin/bee $(B)/bin/bee.exe $(call wine_prefix)
 
 BENCHES += bee_call bee_entry bee_compute bee_processes
 bench_bee_call := $(BENCH_RUN) call

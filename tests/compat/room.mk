@@ -16,11 +16,11 @@ suite_ranks_needs = $(suite_compat_needs) $(B)/bin/bee
 suite_ranks_deadline = 600
 
 TEST_SUITES += compat-wine
-suite_compat-wine = BUILD=$(abspath $(B)) SHIM=$(abspath $(WINE_PRNG)) \
+suite_compat-wine = BUILD=$(abspath $(B)) WINEPREFIX=$(abspath $(B)/wine-compat) \
 	$(STEADY) $(compat_run) -run '^TestWine$$'
 suite_compat-wine_kind = go
 suite_compat-wine_needs = $(suite_compat_needs) $(B)/bin/skep.exe \
-	$(B)/bin/bee.exe $(WINE_PRNG)
+	$(B)/bin/bee.exe $(call wine_prefix,compat)
 
 CHECK_SUITES += examples
 suite_examples = BUILD=$(abspath $(B)) $(compat_run) -run '^TestExamples$$'

@@ -15,7 +15,6 @@ import (
 	"skep/tests/wine/wineserver"
 )
 
-// The first start of Wine creates a whole prefix.
 const wineTime = 2 * time.Minute
 
 // namesThisComputer lists the programs that call a node by this computer's name, which
@@ -25,9 +24,9 @@ var namesThisComputer = map[string]bool{"exec-master": true, "gridrpc-master": t
 // All programs but these run on a node whose workers are under bee in Wine, which stands
 // for Windows.
 func TestWine(t *testing.T) {
-	shim := os.Getenv("SHIM")
-	if shim == "" {
-		t.Skip("SHIM names no library for Wine: make test T=compat-wine does")
+	prefix := os.Getenv("WINEPREFIX")
+	if prefix == "" {
+		t.Skip("WINEPREFIX names no prefix: make test T=compat-wine does")
 	}
 	dir, all := buildAll(t)
 	var masters []string
@@ -37,35 +36,23 @@ func TestWine(t *testing.T) {
 		}
 	}
 	state := filepath.Join(dir, "hub")
-	startNode(t, dir, state, shim)
+	startNode(t, dir, state, prefix)
 	runMasters(t, dir, masters, "--state", state)
 }
 
 // startNode starts a hub, and a node of Wine as its only one.
-func startNode(t *testing.T, dir, state, shim string) {
+func startNode(t *testing.T, dir, state, prefix string) {
 	t.Helper()
 	s, err := watch.NewStage("compat")
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A prefix of the build folder remains for the next run.
-	prefix := filepath.Join(filepath.Dir(filepath.Dir(skepPath(t))), "wine-compat")
 	env := append(os.Environ(), wineserver.Env(prefix)...)
 	t.Cleanup(func() {
 		s.Close(func(a *watch.Actor) { a.End(10 * time.Second) })
 		wineserver.Stop(wineserver.Env(prefix))
 	})
-	if err := os.MkdirAll(prefix, 0o755); err != nil {
-		t.Fatal(err)
-	}
 	if err := wineserver.Start(wineserver.Env(prefix)); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(shim)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(prefix, "drive_c/windows/system32/bcryptprimitives.dll"), text, 0o600)
-	}
-	if err != nil {
 		t.Fatal(err)
 	}
 	hub, err := s.Start("hub", exec.Command(skepPath(t), "up", "--state", state, "--listen", "127.0.0.1:0", "--no-agent"))

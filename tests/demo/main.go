@@ -24,10 +24,10 @@ import (
 )
 
 type options struct {
-	bin, master, worker, prefix, shim, bee string
-	size                                   int
-	soak                                   bool
-	args                                   []string // for the master
+	bin, master, worker, prefix, bee string
+	size                             int
+	soak                             bool
+	args                             []string // for the master
 }
 
 func parseOptions() options {
@@ -36,13 +36,12 @@ func parseOptions() options {
 	flag.StringVar(&o.master, "master", "build/bin/eigen", "the solver's master")
 	flag.StringVar(&o.worker, "worker", "build/bin/eigen.rex", "the solver's worker, a static Linux program")
 	flag.StringVar(&o.prefix, "prefix", "build/wine-demo", "WINEPREFIX")
-	flag.StringVar(&o.shim, "shim", "build/test/wine/bcryptprimitives.dll", "the library that Wine 8 lacks")
 	flag.StringVar(&o.bee, "bee", "", "put this in place of bee.exe, to see that it is found out")
 	flag.IntVar(&o.size, "size", 0, "grid points of the problem in each direction; 0: the solver's default")
 	flag.BoolVar(&o.soak, "soak", false, "only the hybrid run")
 	flag.Parse()
 	o.args = flag.Args()
-	for _, path := range []*string{&o.bin, &o.master, &o.worker, &o.prefix, &o.shim, &o.bee} {
+	for _, path := range []*string{&o.bin, &o.master, &o.worker, &o.prefix, &o.bee} {
 		if *path != "" {
 			*path, _ = filepath.Abs(*path)
 		}

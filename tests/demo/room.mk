@@ -7,7 +7,7 @@ $(DEMO): FORCE
 	$(Q)$(GO) build -o $@ ./tests/demo
 
 demo_needs = $(DEMO) $(B)/bin/skep $(B)/bin/skep.exe $(B)/bin/bee.exe \
-	$(B)/bin/eigen $(B)/bin/eigen.rex $(WINE_PRNG)
+	$(B)/bin/eigen $(B)/bin/eigen.rex $(call wine_prefix,demo)
 demo_run := $(STEADY) $(DEMO)
 
 # The picture of it that README shows. If the demo fails, the old one stays.

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -22,7 +21,7 @@ import (
 
 const (
 	soon   = 20 * time.Second
-	later  = 90 * time.Second // the first start of Wine creates a whole prefix
+	later  = 90 * time.Second
 	joined = `SKEP_TOKEN=(skep1\.\S+) skep join (\S+)`
 )
 
@@ -97,7 +96,7 @@ func (s *stage) startHub() error {
 // join starts the Windows node.
 func (s *stage) join() error {
 	s.titlef("A Windows PC joins")
-	if err := s.prepareWine(); err != nil {
+	if err := wineserver.Check(s.o.prefix); err != nil {
 		return err
 	}
 	bin, err := s.windowsFiles()
@@ -132,26 +131,6 @@ func (s *stage) waitForNode(a *watch.Actor, name string, limit time.Duration) er
 		}
 		return fmt.Errorf("node %s is not up", name)
 	})
-}
-
-// prepareWine creates the prefix and installs a library that Windows 10 has and Wine 8
-// lacks.
-func (s *stage) prepareWine() error {
-	if _, err := exec.LookPath("wine"); err != nil {
-		return errors.New("no wine here; run: make setup")
-	}
-	if _, err := os.Stat(filepath.Join(s.o.prefix, "system.reg")); err != nil {
-		if err := os.MkdirAll(s.o.prefix, 0o755); err != nil {
-			return err
-		}
-		s.sayf("(The first time Wine makes its folders, which takes a while.)")
-		boot := exec.CommandContext(s.ctx, "wine", "wineboot", "-i")
-		boot.Env = s.wineEnv()
-		if out, err := boot.CombinedOutput(); err != nil {
-			return fmt.Errorf("wineboot: %w: %s", err, out)
-		}
-	}
-	return copyFile(s.o.shim, filepath.Join(s.o.prefix, "drive_c/windows/system32/bcryptprimitives.dll"))
 }
 
 // windowsFiles creates the folder that the owner of a Windows PC has: skep.exe and bee.exe.

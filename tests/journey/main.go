@@ -15,6 +15,7 @@ import (
 	"regexp"
 
 	"skep/tests/tap"
+	"skep/tests/wine/wineserver"
 )
 
 // A journey is a sequence of steps; every step is a test.
@@ -25,11 +26,11 @@ type journey struct {
 }
 
 type options struct {
-	on, bin, programs, prefix, shim string
-	former, old                     string
-	master, modules                 string // of -kill
-	only                            *regexp.Regexp
-	keep, kill                      bool
+	on, bin, programs, prefix string
+	former, old               string
+	master, modules           string // of -kill
+	only                      *regexp.Regexp
+	keep, kill                bool
 }
 
 func parseOptions() options {
@@ -41,14 +42,13 @@ func parseOptions() options {
 	flag.StringVar(&o.old, "old", "build/test/journey/skep-old", "a skep two revisions behind")
 	flag.StringVar(&o.former, "former", "build/test/journey/skep-former", "a skep one revision behind")
 	flag.StringVar(&o.prefix, "prefix", "build/wine-journey", "WINEPREFIX")
-	flag.StringVar(&o.shim, "shim", "build/test/wine/bcryptprimitives.dll", "the library that Wine 8 lacks")
 	flag.BoolVar(&o.kill, "kill", false, "walk the journeys of runs that meet trouble")
 	flag.StringVar(&o.master, "master", "build/test/kill/master", "the master program of -kill")
 	flag.StringVar(&o.modules, "modules", "build/test/kill", "where its worker programs are")
 	flag.BoolVar(&o.keep, "keep", false, "keep states and outputs")
 	flag.Parse()
 	o.only = regexp.MustCompile(*only)
-	for _, path := range []*string{&o.bin, &o.programs, &o.former, &o.old, &o.prefix, &o.shim, &o.master, &o.modules} {
+	for _, path := range []*string{&o.bin, &o.programs, &o.former, &o.old, &o.prefix, &o.master, &o.modules} {
 		*path, _ = filepath.Abs(*path)
 	}
 	return o
@@ -61,7 +61,7 @@ func main() {
 
 func runJourneys(o options, t *tap.Report) error {
 	if o.on == "wine" {
-		if err := prepareWine(o); err != nil {
+		if err := wineserver.Check(o.prefix); err != nil {
 			return err
 		}
 		defer stopWine(o)

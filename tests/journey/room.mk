@@ -22,7 +22,7 @@ suite_journey-linux = $(JOURNEY) -on linux -former $(skep_former) -old $(skep_ol
 suite_journey-linux_needs = $(journey_needs) $(skep_former) $(skep_old)
 
 TEST_SUITES += journey-wine
-suite_journey-wine = $(STEADY) $(JOURNEY) -on wine -shim $(WINE_PRNG)
+suite_journey-wine = $(STEADY) $(JOURNEY) -on wine
 suite_journey-wine_needs = $(journey_needs) $(B)/bin/skep.exe \
-	$(B)/bin/bee.exe $(WINE_PRNG)
+	$(B)/bin/bee.exe $(call wine_prefix,journey)
 suite_journey-wine_deadline = 600

@@ -27,7 +27,7 @@ $(kill_t)/text.rex: tests/kill/room.mk
 	$(Q)mkdir -p $(@D) && cp $< $@
 
 TEST_SUITES += kill-wine
-suite_kill-wine = $(STEADY) $(JOURNEY) -kill -on wine -shim $(WINE_PRNG)
+suite_kill-wine = $(STEADY) $(JOURNEY) -kill -on wine
 suite_kill-wine_needs = $(JOURNEY) $(B)/bin/skep $(B)/bin/skep.exe \
-	$(B)/bin/bee.exe $(WINE_PRNG) $(kill_t)/master \
+	$(B)/bin/bee.exe $(call wine_prefix,journey) $(kill_t)/master \
 	$(addprefix $(kill_t)/,$(addsuffix .rex,work dynamic plain cut text))

@@ -15,8 +15,8 @@ suite_walk_needs = $(B)/bin/skep $(B)/bin/bee $(B)/lib/libskepworker.a \
 	$(B)/lib/libskeprpc.a $(B)/lib/libo2g-fi.so $(B)/mpi/ready $(windows_kit)
 
 TEST_SUITES += walk-wine
-suite_walk-wine = BUILD=$(abspath $(B)) SHIM=$(abspath $(WINE_PRNG)) \
+suite_walk-wine = BUILD=$(abspath $(B)) WINEPREFIX=$(abspath $(B)/wine-walk) \
 	$(STEADY) $(walk_run) -run '^TestWindowsPCs$$'
 suite_walk-wine_kind = go
 suite_walk-wine_needs = $(B)/bin/skep $(B)/bin/skep.exe $(B)/bin/bee.exe \
-	$(B)/lib/libskepworker.a $(B)/lib/libskeprpc.a $(WINE_PRNG)
+	$(B)/lib/libskepworker.a $(B)/lib/libskeprpc.a $(call wine_prefix,walk)

@@ -13,8 +13,5 @@ rm -f "$AGENT_TEST_MARK"
 # shellcheck source=../../tests/wine/wine.sh
 . "$(dirname "$0")/wine.sh"
 wine_begin "$b" "wine-$2"
-wine wineboot -i >/dev/null 2>&1 || true
-cp "$b/test/wine/bcryptprimitives.dll" \
-	"$WINEPREFIX/drive_c/windows/system32/"
 cd "grid/$2"
 wine "$b/test/$2/$2.test.exe" -test.v -test.run "${3:-.}" 2>&1 | tap_of_go

@@ -1,10 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Runs the Windows kit under Wine like the owner of a PC: unpacks it, starts
-# kit.cmd, reads the result file. usage: kit.sh BUILD ZIP PRNG.DLL
+# kit.cmd, reads the result file. usage: kit.sh BUILD ZIP
 set -eu
 zip=$2
-prng=$3
 # shellcheck source=../../tests/tap.sh
 . "$(dirname "$0")/../../tests/tap.sh"
 # shellcheck source=../../tests/wine/wine.sh
@@ -12,9 +11,6 @@ prng=$3
 wine_begin "$1" wine-kit
 set +e # exit codes are what is compared
 
-[ -e "$WINEPREFIX/system.reg" ] || wine wineboot -i >/dev/null 2>&1
-# Windows 10 has this library, Wine 8 does not; Go programs need it.
-cp "$prng" "$WINEPREFIX/drive_c/windows/system32/bcryptprimitives.dll"
 unzip -q "$zip" -d "$tmp"
 kit=$tmp/skep-kit
 cd "$kit" || exit 1

@@ -132,9 +132,14 @@ TEST_SUITES += wine-alone
 suite_wine-alone = $(STEADY) sh tests/wine/alone.sh $(B)
 suite_wine-alone_needs = $(B)/bin/skep $(B)/bin/skep.exe
 
-# For the prefixes of tests that start skep.exe: Wine 8 lacks this library.
-WINE_PRNG := $(B)/test/wine/bcryptprimitives.dll
-$(WINE_PRNG): $(B)/obj/mingw/tests/wine/bcryptprimitives.o
-	$(call say,LINK)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(MINGW) -shared -s -o $@ $^ -ladvapi32
+# Prefixes of tests: copies of one that no test uses.
+wine_fresh := $(B)/wine-fresh/system.reg
+$(wine_fresh):
+	$(call say,WINE)
+	$(Q)mkdir -p $(B)
+	$(Q)$(STEADY) sh tests/wine/prefix.sh $(@D)
+SLOW += $(wine_fresh)
+
+$(call wine_prefix) $(foreach n,agent compat demo ident journey kit walk,$(call wine_prefix,$(n))): | $(wine_fresh)
+	$(call say,WINE)
+	$(Q)sh tests/wine/prefix.sh $(wine_fresh:/system.reg=) $(@D)

@@ -3,8 +3,8 @@
 # Wine for a test; sourced.
 set -eu
 
-# Programs under Wine get a prefix of that name in BUILD unless WINEPREFIX is
-# set, no display, and no messages of Wine. Without wine the test ends. Call it
+# Programs under Wine get the prefix of that name in BUILD unless WINEPREFIX is
+# set, no display, and no messages of Wine. Without one the test ends. Call it
 # after tests/tap.sh was sourced, whose end it replaces.
 wine_begin() { # BUILD, name of the prefix
 	WINEPREFIX=${WINEPREFIX:-$(cd "$1" && pwd)/$2}
@@ -16,13 +16,11 @@ wine_begin() { # BUILD, name of the prefix
 		echo "Bail out! no wine here; run: make setup"
 		exit 1
 	fi
-	trap wine_end EXIT
-	# A prefix whose making was cut has no such service: Wine asks for it at
-	# each fstat.
-	if [ -f "$WINEPREFIX/system.reg" ] &&
-		! grep -qi 'services.*\\mountmgr\]' "$WINEPREFIX/system.reg"; then
-		wine wineboot -u
+	if ! [ -f "$WINEPREFIX/system.reg" ]; then
+		echo "Bail out! no Wine prefix here; run: make $1/$2/system.reg"
+		exit 1
 	fi
+	trap wine_end EXIT
 }
 
 # Wine's services would end by themselves, on a busy computer much later.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 )
 
@@ -16,32 +17,20 @@ func Env(prefix string) []string {
 	return []string{"WINEPREFIX=" + prefix, "WINEDEBUG=-all", "DISPLAY="}
 }
 
-const timeZones = `HKLM\Software\Microsoft\Windows NT\CurrentVersion\Time Zones`
-
-// mountManager is a service that wineboot registers late, when it makes a prefix. A prefix whose
-// making was cut has none: programs run, but Wine asks its server for it at each fstat.
-const mountManager = `HKLM\System\CurrentControlSet\Services\MountMgr`
+// Check returns an error with advice if there is no such prefix: make makes them, as copies of one.
+func Check(prefix string) error {
+	if _, err := os.Stat(filepath.Join(prefix, "system.reg")); err != nil {
+		return fmt.Errorf("no Wine prefix in %s; make it by: sh tests/wine/prefix.sh build/wine-fresh %[1]s", prefix)
+	}
+	return nil
+}
 
 // Start starts one server for all programs of the prefix that env names: Debian's Wine
 // ends it with each program otherwise, and its start takes seconds. It starts the services too,
-// so that none of them keeps the pipes of a later program open. Each process asks the registry
-// about all time zones until it finds its own, which is half of the questions of its start; so
-// Start removes them. A prefix that is not whole is completed.
+// so that none of them keeps the pipes of a later program open.
 func Start(env []string) error {
-	boot := []string{"wine", "wineboot", "-u"}
-	whole := []string{"wine", "reg", "query", mountManager}
 	_ = runTool(env, "wineserver", "-k") // it fails if no server runs
-	list := [][]string{{"wineserver", "-p"}, boot}
-	for _, words := range list {
-		if err := runTool(env, words...); err != nil {
-			return fmt.Errorf("%s: %w", strings.Join(words, " "), err)
-		}
-	}
-	list = [][]string{{"wine", "reg", "delete", timeZones, "/f"}}
-	if runTool(env, whole...) != nil {
-		list = append([][]string{boot, whole}, list...)
-	}
-	for _, words := range list {
+	for _, words := range [][]string{{"wineserver", "-p"}, {"wine", "wineboot", "-i"}} {
 		if err := runTool(env, words...); err != nil {
 			return fmt.Errorf("%s: %w", strings.Join(words, " "), err)
 		}

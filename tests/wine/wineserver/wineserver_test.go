@@ -40,29 +40,15 @@ func TestServerStartsAnew(t *testing.T) {
 	if err := Start(Env("/p")); err != nil {
 		t.Fatal(err)
 	}
-	want := "wineserver -k in /p\nwineserver -p in /p\nwine wineboot -u in /p\n" +
-		"wine reg query " + mountManager + " in /p\nwine reg delete " + timeZones + " /f in /p\n"
+	want := "wineserver -k in /p\nwineserver -p in /p\nwine wineboot -i in /p\n"
 	if got := readRecord(t, record); got != want {
-		t.Errorf("%q, not %q", got, want)
-	}
-}
-
-// A prefix whose making was cut is completed, or the error says that it is not whole.
-func TestPrefixIsCompleted(t *testing.T) {
-	record := plantTools(t, "wine reg")
-	err := Start(Env("/p"))
-	if err == nil || !strings.HasPrefix(err.Error(), "wine reg query "+mountManager+": ") {
-		t.Errorf("%v", err)
-	}
-	again := "wine wineboot -u in /p\nwine reg query " + mountManager + " in /p\n"
-	if got, want := readRecord(t, record), "wineserver -k in /p\nwineserver -p in /p\n"+again+again; got != want {
 		t.Errorf("%q, not %q", got, want)
 	}
 }
 
 func TestServerThatDoesNotStart(t *testing.T) {
 	plantTools(t, "wine wineboot")
-	if err := Start(Env("/p")); err == nil || !strings.HasPrefix(err.Error(), "wine wineboot -u: ") {
+	if err := Start(Env("/p")); err == nil || !strings.HasPrefix(err.Error(), "wine wineboot -i: ") {
 		t.Errorf("%v", err)
 	}
 }
