@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * execve: the substrate executes itself with the new program. abi writes a file
- * with the head, `state` bytes for abi_exec_resume, and the argc and envc
- * strings with their NULs.
+ * with the head, its state, the argc and envc strings with their NULs, and the
+ * signals that are pending.
  */
 #ifndef ABI_INCLUDE_EXEC_H
 #define ABI_INCLUDE_EXEC_H
@@ -10,19 +10,23 @@
 #include "abi.h"
 
 struct abi_exec_head {
-	u32 size;  /* of the whole state, this head included */
+	u32 size;  /* of the state up to the strings, this head included */
 	u32 child; /* the process is a child of fork */
 	u32 argc, envc;
 	u32 numbers; /* number of descriptors */
 	u32 strings; /* bytes of all strings */
+	u32 signals; /* pending, behind the strings */
+	u32 zero;
 };
 
 /*
  * Called after abi_exec instead of abi_fd_attach: restores descriptors,
  * signals, limits and the working directory of the process that called execve.
- * 0, or -EINVAL.
+ * `file` is all of the file. 0, or -EINVAL.
  */
-int abi_exec_resume(struct abi_proc *p, const void *state, u64 len);
+int abi_exec_resume(struct abi_proc *p, const void *file, u64 len);
+/* The length of the file, as its head says. */
+u64 abi_exec_len(const struct abi_exec_head *head);
 
 /* The descriptor number and the handle of record `i`; -1: it has none. */
 s32 abi_exec_number(const void *state, u32 i);

@@ -395,6 +395,8 @@ enum abi_family_verb {
 	/* status: 1: signals of other processes stay with the host, because
 	 * execve saves what has arrived; 0: it failed */
 	ABI_FAMILY_HOLD,
+	/* all signals that were sent to this process before are pending */
+	ABI_FAMILY_SETTLE,
 	ABI_FAMILY_EXEC_FILE, /* a handle for the data of include/exec.h */
 	ABI_FAMILY_EXEC,      /* handle: that file, path: the program, as in
 				 abi_open; returns only when it failed */

@@ -7,11 +7,12 @@
 #define ABI_PROC_EXEC_H
 
 #include "abi/include/exec.h"
+#include "abi/include/snapshot.h"
 #include "abi/state/proc.h"
 
 struct abi_exec_state {
 	struct abi_exec_head head;
-	u64 blocked, pending, ignored; /* signals */
+	u64 blocked, ignored; /* signals */
 	struct abi_alarm itimer[ABI_ITIMERS];
 	struct abi_rlimit limit[ABI_RLIMITS];
 	u32 umask, death_signal;
@@ -21,6 +22,8 @@ struct abi_exec_state {
 	char comm[16]; /* the name that was executed, without folders */
 	char cwd[ABI_PATH_MAX];
 };
+
+/* Behind the strings: abi_snap_signal for each pending signal. */
 
 /* One for each number; those of the same description have the same `desc`. */
 struct abi_exec_record {

@@ -46,6 +46,12 @@ static int strings_are_good(const char *text, const struct abi_exec_head *head)
 	       (!head->strings || !text[head->strings - 1]);
 }
 
+u64 abi_exec_len(const struct abi_exec_head *head)
+{
+	return (u64)head->size + head->strings +
+	       (u64)head->signals * sizeof(struct abi_snap_signal);
+}
+
 int abi_exec_read(const void *at, u64 len, struct abi_exec_view *to)
 {
 	const struct abi_exec_state *s = at;
@@ -54,7 +60,7 @@ int abi_exec_read(const void *at, u64 len, struct abi_exec_view *to)
 	if (len < sizeof(*s) ||
 	    head->size != sizeof(*s) + (u64)head->numbers *
 					       sizeof(struct abi_exec_record) ||
-	    len < head->size || len - head->size != head->strings ||
+	    len < head->size || len != abi_exec_len(head) ||
 	    !abi_is_string(s->cwd, sizeof(s->cwd)) ||
 	    !numbers_are_good(at, head->numbers) ||
 	    !strings_are_good((const char *)at + head->size, head))

@@ -73,17 +73,12 @@ static int take_number(struct abi_proc *p, const void *state, u32 i)
 static void take_signals(struct abi_proc *p, const struct abi_exec_state *s)
 {
 	struct abi_family_op op = {.verb = ABI_FAMILY_REAP, .status = 1};
-	struct abi_siginfo info = {.code = ABI_SI_USER};
 	u32 i;
 
 	p->threads.thread[0].blocked = s->blocked;
-	for (i = 0; i < ABI_SIGNALS; i++) {
+	for (i = 0; i < ABI_SIGNALS; i++)
 		if (s->ignored >> i & 1)
 			p->signals.action[i].handler = ABI_SIG_IGN;
-		info.signo = (s32)i + 1;
-		if (s->pending >> i & 1)
-			abi_signal_send(p, &p->threads.thread[0], 0, &info);
-	}
 	if (s->ignored & abi_signal_bit(ABI_SIGCHLD))
 		p->host->family(&op, 0);
 	abi_memcpy(p->alarms.itimer, s->itimer, sizeof(s->itimer));
@@ -91,6 +86,24 @@ static void take_signals(struct abi_proc *p, const struct abi_exec_state *s)
 		if (s->itimer[i].used) /* looks at all timers soon */
 			p->host->timer_arm(0);
 	abi_cpu_limit_arm(p);
+}
+
+/* Before the program runs. Those of the thread that called execve are for the
+ * only one that is left. */
+static int take_pending(struct abi_proc *p, const struct abi_exec_head *head)
+{
+	const u8 *at = (const u8 *)head + head->size + head->strings;
+	struct abi_snap_signal one;
+	u32 i;
+
+	for (i = 0; i < head->signals; i++, at += sizeof(one)) {
+		abi_memcpy(&one, at, sizeof(one));
+		if (one.info.signo < 1 || one.info.signo > ABI_SIGNALS ||
+		    abi_signal_queue(p, one.thread == ABI_NONE ? ABI_NONE : 0,
+				     &one.info))
+			return -LINUX_EINVAL;
+	}
+	return 0;
 }
 
 static void take_name(struct abi_proc *p, const char *comm)
@@ -102,17 +115,17 @@ static void take_name(struct abi_proc *p, const char *comm)
 	p->host->family(&op, 0);
 }
 
-int abi_exec_resume(struct abi_proc *p, const void *state, u64 len)
+int abi_exec_resume(struct abi_proc *p, const void *file, u64 len)
 {
-	const struct abi_exec_state *s = state;
+	const struct abi_exec_state *s = file;
 	u32 i;
 
-	if (len < sizeof(*s) ||
-	    len != sizeof(*s) + (u64)s->head.numbers *
-					sizeof(struct abi_exec_record))
+	if (len < sizeof(*s) || len != abi_exec_len(&s->head) ||
+	    s->head.size != sizeof(*s) + (u64)s->head.numbers *
+						 sizeof(struct abi_exec_record))
 		return -LINUX_EINVAL;
 	for (i = 0; i < s->head.numbers; i++)
-		if (take_number(p, state, i))
+		if (take_number(p, file, i))
 			return -LINUX_EINVAL;
 	abi_memcpy(p->limit, s->limit, sizeof(p->limit));
 	p->fds.locked_files = s->locked_files < ABI_LOCKED_FILES
@@ -127,5 +140,5 @@ int abi_exec_resume(struct abi_proc *p, const void *state, u64 len)
 	p->forked = 1;
 	take_name(p, s->comm);
 	take_signals(p, s);
-	return 0;
+	return take_pending(p, &s->head);
 }

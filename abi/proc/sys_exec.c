@@ -310,8 +310,6 @@ static void fill_state(struct abi_call *c, struct abi_exec_state *s)
 		abi_memcpy(s->itimer, p->alarms.itimer, sizeof(s->itimer));
 	abi_unlock(p, &p->alarms.lock);
 	abi_lock(p, &p->signals.lock);
-	if (!abi_vfork_is(p))
-		s->pending = p->signals.pending | c->t->pending;
 	for (i = 0; i < ABI_SIGNALS; i++)
 		if (abi_actions(p)[i].handler == ABI_SIG_IGN)
 			s->ignored |= 1ull << i;
@@ -323,6 +321,30 @@ static void fill_state(struct abi_call *c, struct abi_exec_state *s)
 	abi_unlock(p, &p->lock);
 	s->death_signal = p->death_signal;
 	s->nice = p->threads.nice;
+}
+
+/*
+ * Signals that are pending for the process and the calling thread, in order. No
+ * other thread takes one meanwhile. Those of timers end with the timers.
+ */
+static void put_signals(struct abi_call *c, struct writer *w,
+			struct abi_exec_head *head)
+{
+	const u32 from[] = {ABI_NONE, c->t->index};
+	struct abi_snap_signal one;
+	u32 i, k;
+
+	if (abi_vfork_is(c->p)) /* a child has none */
+		return;
+	abi_lock(c->p, &c->p->signals.lock);
+	for (k = 0; k < 2; k++)
+		for (i = 0; abi_snap_signal(c->p, from[k], i, &one); i++) {
+			if (one.info.code == ABI_SI_TIMER)
+				continue;
+			put_bytes(w, &one, sizeof(one));
+			head->signals++;
+		}
+	abi_unlock(c->p, &c->p->signals.lock);
 }
 
 static void put_state(struct exec *x, struct writer *w,
@@ -342,6 +364,7 @@ static void put_state(struct exec *x, struct writer *w,
 	s->head.envc = put_vector(w, x->envp, 0);
 	s->head.strings = (u32)(w->at - strings);
 	fill_state(x->c, s);
+	put_signals(x->c, w, &s->head);
 	w->at = 0;
 	put_bytes(w, s, sizeof(*s));
 }

@@ -95,10 +95,13 @@ s64 abi_sys_rt_sigprocmask(struct abi_call *c)
 
 s64 abi_sys_rt_sigpending(struct abi_call *c)
 {
+	struct abi_family_op op = {.verb = ABI_FAMILY_SETTLE};
 	u64 set;
 
 	if (c->a[1] > 8)
 		return -LINUX_EINVAL;
+	if (c->p->host->family)
+		c->p->host->family(&op, c->t->index);
 	set = __atomic_load_n(&c->t->pending, __ATOMIC_SEQ_CST) |
 	      __atomic_load_n(&c->p->signals.pending, __ATOMIC_SEQ_CST);
 	set &= c->t->blocked;

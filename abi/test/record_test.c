@@ -67,6 +67,12 @@ static void test_good(void)
 	       "good: a limit that was changed, and no other");
 	r.len--;
 	tap_ok(read_record(), "good: but a byte less is not");
+	make_record();
+	r.state->head.signals = 2;
+	r.len += 2 * sizeof(struct abi_snap_signal);
+	tap_ok(!read_record() && view.argc == 2, "good: pending signals");
+	r.len -= sizeof(struct abi_snap_signal);
+	tap_ok(read_record(), "good: but one less is not");
 }
 
 /* Each change alone makes the record a bad one. */

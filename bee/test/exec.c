@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -29,7 +30,7 @@ struct state {
 struct bee bee;
 int lin_message_fd = 2, lin_control = -1;
 static struct bee_options options;
-static u32 resumed_as, reports, cancels;
+static u32 resumed_as, reports, cancels, keeps, given_up, unblocked;
 static s64 path_error;
 static int no_memfd;
 static char started[2000]; /* what execve got: path, words, "|", environment */
@@ -37,6 +38,14 @@ static char started[2000]; /* what execve got: path, words, "|", environment */
 void lin_vfork_report(void)
 {
 	reports++;
+}
+
+void lin_sent_keep(int on)
+{
+	if (on)
+		keeps++;
+	else
+		given_up++;
 }
 
 void lin_live_cancel(void)
@@ -78,8 +87,23 @@ int __wrap_memfd_create(const char *name, unsigned int flags)
 	return no_memfd ? -1 : __real_memfd_create(name, flags);
 }
 
+/* Whether signals of faults, and kicks, are blocked. */
+static int are_blocked(void)
+{
+	static const int which[] = {SIGSEGV, SIGBUS,  SIGFPE,
+				    SIGILL,  SIGTRAP, LIN_KICK};
+	sigset_t set;
+
+	pthread_sigmask(SIG_BLOCK, NULL, &set);
+	for (u32 i = 0; i < 6; i++)
+		if (!sigismember(&set, which[i]))
+			return 0;
+	return 1;
+}
+
 int __wrap_execve(const char *path, char *const argv[], char *const envp[])
 {
+	unblocked += !are_blocked() || keeps == given_up;
 	strcpy(started, path);
 	for (; *argv; argv++)
 		strcat(strcat(started, " "), *argv);
@@ -209,6 +233,8 @@ static void test_refused(void)
 		exit(2);
 	tap_ok(!*started && lin_exec(&op) == -E2BIG && *started,
 	       "a head alone is a state");
+	tap_ok(keeps && keeps == given_up && !unblocked && !are_blocked(),
+	       "signals of faults are kept, until an execve fails");
 	close(op.handle);
 	path_error = -ELOOP;
 	tap_ok(START(1, 0, "a") == -ELOOP, "a path may lead nowhere");
@@ -242,11 +268,11 @@ static int resume_state(u32 child)
 
 	for (fd = 3; fd < 30; fd++)
 		dup2(0, fd);
-	state = make_state(&head, "", 0);
+	state = make_state(&head, "a\0b", 4);
 	resumed_as = 7;
 	if (lin_exec_resume(state, 20) || resumed_as != child || !bee.resume ||
 	    ((const struct abi_exec_head *)bee.resume)->numbers != 3 ||
-	    lin_message_fd != 11 || bee.resume_len != sizeof(struct state))
+	    lin_message_fd != 11 || bee.resume_len != sizeof(struct state) + 4)
 		return 1;
 	for (fd = 0; fd < 60; fd++)
 		open += fcntl(fd, F_GETFD) >= 0;

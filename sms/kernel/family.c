@@ -87,6 +87,7 @@ s64 sms_family(struct abi_family_op *op, u32 thread)
 		return ask_self(op, thread);
 	case ABI_FAMILY_BEGIN:
 	case ABI_FAMILY_NAME:
+	case ABI_FAMILY_SETTLE:
 		return 0;
 	case ABI_FAMILY_TEXT:
 		return -LINUX_ESRCH;

@@ -113,19 +113,26 @@ static void open_handles(const struct start *s, s32 handle)
 
 /*
  * Until the kernel has ended them, other threads may kick this one. The new bee
- * has no handler at first, so such a kick would end it. So kicks stay blocked,
- * and the new bee discards a pending one.
+ * has no handlers at first, so such a kick would end it, and so would a signal
+ * of faults that a process sends. So they stay blocked: the new bee discards a
+ * pending kick, and keeps the others for its program.
  */
 static s64 execute_bee(const struct start *s)
 {
-	sigset_t kick, old;
+	static const int kept[] = {LIN_KICK, SIGSEGV, SIGBUS,
+				   SIGFPE,   SIGILL,  SIGTRAP};
+	sigset_t set, old;
 	s64 rc;
+	u32 i;
 
-	sigemptyset(&kick);
-	sigaddset(&kick, LIN_KICK);
-	pthread_sigmask(SIG_BLOCK, &kick, &old);
+	sigemptyset(&set);
+	for (i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
+		sigaddset(&set, kept[i]);
+	pthread_sigmask(SIG_BLOCK, &set, &old);
+	lin_sent_keep(1);
 	execve("/proc/self/exe", s->argv, s->envp);
 	rc = -errno;
+	lin_sent_keep(0);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return rc;
 }
@@ -232,7 +239,7 @@ int lin_exec_resume(s32 handle, s32 wake)
 	if (map_state(&s, handle))
 		return -EINVAL;
 	bee.resume = s.head;
-	bee.resume_len = s.head->size;
+	bee.resume_len = s.len;
 	lin_message_fd = error_handle(s.head);
 	lin_proc_resumed(s.head->child);
 	return close_others(s.head, wake);

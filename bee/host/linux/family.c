@@ -495,6 +495,9 @@ s64 lin_family(struct abi_family_op *op, u32 thread)
 	case ABI_FAMILY_HOLD:
 		lin_signals_hold(op->status);
 		return 0;
+	case ABI_FAMILY_SETTLE:
+		lin_signals_settle();
+		return 0;
 	case ABI_FAMILY_EXEC_FILE:
 		return lin_exec_file();
 	case ABI_FAMILY_EXEC:

@@ -109,6 +109,12 @@ void lin_signals_hold(int on);
 /* A signal of faults came from a process, not from this thread's code; only
  * from its handler. */
 void lin_signal_sent(int sig, const siginfo_t *info);
+/*
+ * 1: this thread, which blocks them, is about to execute a program. Such
+ * signals that the old program has not received become pending for the thread,
+ * where they outlast the execve. 0: that failed.
+ */
+void lin_sent_keep(int on);
 /* The helper's loop: timers and signals of the process. */
 __attribute__((noreturn)) void lin_helper_run(void);
 /* In the helper, while it does something else. */

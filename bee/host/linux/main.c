@@ -207,8 +207,12 @@ static int child_main(void)
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	signal(LIN_KICK, SIG_IGN); /* discards a kick from before an execve */
-	if (!self)
+	if (options.resume)
+		lin_signals_hold(1); /* the program may block them */
+	if (!self || lin_signal_init()) {
+		bee_os_message("threads or signals cannot be set up");
 		return BEE_EXIT_REFUSED;
+	}
 	lin_thread_enable(self);
 	bee.options = &options;
 	abi_lin_root = options.root;
@@ -219,10 +223,8 @@ static int child_main(void)
 		lin_proc_exit(BEE_EXIT_REFUSED << 8);
 	lin_proc_name(options.program);
 	lin_umask = umask(0); /* abi applies the guest's */
-	if (options.resume) {
+	if (options.resume)
 		lin_robust_executed();
-		lin_signals_hold(1); /* the program may block them */
-	}
 	if (options.resume &&
 	    lin_exec_resume((s32)options.resume, self->wake)) {
 		bee_os_message("execve: what the process had is damaged");
@@ -235,7 +237,7 @@ static int child_main(void)
 			       "vm.overcommit_memory 2, or ulimit -v set?");
 		lin_proc_exit(BEE_EXIT_REFUSED << 8);
 	}
-	if (lin_signal_init() || lin_thread_first(run_guest)) {
+	if (lin_thread_first(run_guest)) {
 		bee_os_message("threads or signals cannot be set up");
 		lin_proc_exit(BEE_EXIT_REFUSED << 8);
 	}

@@ -25,8 +25,13 @@ static u32 armed;
 static s32 helper; /* its tid, or 0; atomic */
 /* numbers of requests to lin_signals_settle; atomic */
 static u32 asked, settled;
-static u32 held;   /* calls of lin_signals_hold that are in force; atomic */
-static u32 parked; /* the helper waits for that to be none; atomic */
+/*
+ * Calls of lin_signals_hold that are in force, in the low byte; above it how
+ * often that changed. `parked` is the value that the helper has seen. Atomic.
+ */
+static u32 held, parked;
+#define HELD 0xffu
+#define CHANGE 0x100u
 
 static struct timespec *timespec_of(struct timespec *ts, u64 ns)
 {
@@ -249,13 +254,44 @@ static struct {
 	u64 state; /* process number << 2 | phase; atomic */
 	siginfo_t info;
 } sent[SIGSEGV + 1]; /* the largest of them */
+static s32 keeper;   /* number of the thread of lin_sent_keep; atomic */
+
+static int take_sent(int sig, siginfo_t *info)
+{
+	u64 whole = (u64)getpid() << 2 | SENT_WHOLE;
+
+	if (__atomic_load_n(&sent[sig].state, __ATOMIC_SEQ_CST) != whole)
+		return 0;
+	*info = sent[sig].info;
+	return __atomic_compare_exchange_n(&sent[sig].state, &whole, 0, 0,
+					   __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
+static void keep_sent(int sig, s32 to)
+{
+	siginfo_t info;
+
+	if (take_sent(sig, &info))
+		syscall(SYS_rt_tgsigqueueinfo, getpid(), to, sig, &info);
+}
+
+void lin_sent_keep(int on)
+{
+	s32 self = on ? gettid() : 0;
+	int sig;
+
+	__atomic_store_n(&keeper, self, __ATOMIC_SEQ_CST);
+	for (sig = 1; on && sig <= SIGSEGV; sig++)
+		keep_sent(sig, self);
+}
 
 void lin_signal_sent(int sig, const siginfo_t *info)
 {
 	u64 mine = (u64)getpid() << 2, old;
 	s32 to;
 
-	if (!__atomic_load_n(&bee.image.entered_ns, __ATOMIC_SEQ_CST))
+	if (!__atomic_load_n(&bee.image.entered_ns, __ATOMIC_SEQ_CST) &&
+	    !(__atomic_load_n(&held, __ATOMIC_SEQ_CST) & HELD))
 		lin_proc_exit((u32)sig);
 	old = __atomic_load_n(&sent[sig].state, __ATOMIC_SEQ_CST);
 	if (old == (mine | SENT_WRITTEN) || old == (mine | SENT_WHOLE) ||
@@ -265,6 +301,11 @@ void lin_signal_sent(int sig, const siginfo_t *info)
 		return;
 	sent[sig].info = *info;
 	__atomic_store_n(&sent[sig].state, mine | SENT_WHOLE, __ATOMIC_SEQ_CST);
+	to = __atomic_load_n(&keeper, __ATOMIC_SEQ_CST);
+	if (to) {
+		keep_sent(sig, to);
+		return;
+	}
 	to = __atomic_load_n(&helper, __ATOMIC_SEQ_CST);
 	if (to) /* or it looks when it starts */
 		syscall(SYS_tgkill, getpid(), to, LIN_KICK);
@@ -272,18 +313,12 @@ void lin_signal_sent(int sig, const siginfo_t *info)
 
 static void pass_sent(void)
 {
-	const u64 whole = (u64)getpid() << 2 | SENT_WHOLE;
 	siginfo_t info;
 	int sig;
 
-	for (sig = 1; sig <= SIGSEGV; sig++) {
-		if (__atomic_load_n(&sent[sig].state, __ATOMIC_SEQ_CST) !=
-		    whole)
-			continue;
-		info = sent[sig].info;
-		__atomic_store_n(&sent[sig].state, 0, __ATOMIC_SEQ_CST);
-		signal_pass(sig, &info);
-	}
+	for (sig = 1; sig <= SIGSEGV; sig++)
+		if (take_sent(sig, &info))
+			signal_pass(sig, &info);
 }
 
 /*
@@ -301,12 +336,23 @@ static void helper_signals(sigset_t *set)
 		sigdelset(set, others[i]);
 }
 
+/* The program runs before its helper does. 0: there is no program yet. */
+static s32 await_helper(void)
+{
+	s32 to;
+
+	while (!(to = __atomic_load_n(&helper, __ATOMIC_SEQ_CST)) &&
+	       __atomic_load_n(&bee.image.entered_ns, __ATOMIC_SEQ_CST))
+		lin_wait((u32 *)&helper, 0, ABI_FOREVER);
+	return to;
+}
+
 /* When it returns, the helper has passed on all signals that were sent before
  * the call. */
 void lin_signals_settle(void)
 {
 	u32 want = __atomic_add_fetch(&asked, 1, __ATOMIC_SEQ_CST), now;
-	s32 to = __atomic_load_n(&helper, __ATOMIC_SEQ_CST);
+	s32 to = await_helper();
 
 	if (!to)
 		return;
@@ -319,51 +365,76 @@ void lin_signals_settle(void)
 	}
 }
 
-/* Without a helper yet, it will park before it takes any. */
+/* Before the program runs, the helper will park before it takes any. */
 void lin_signals_hold(int on)
 {
+	u32 now = __atomic_add_fetch(&held, CHANGE + (on ? 1 : -1u),
+				     __ATOMIC_SEQ_CST);
+	u32 seen;
 	s32 to;
 
-	__atomic_add_fetch(&held, on ? 1 : -1u, __ATOMIC_SEQ_CST);
-	to = __atomic_load_n(&helper, __ATOMIC_SEQ_CST);
-	if (!on)
+	if (!on) {
 		lin_wake(&held, INT_MAX);
-	if (!on || !to)
+		return;
+	}
+	to = await_helper();
+	if (!to)
 		return;
 	syscall(SYS_tgkill, getpid(), to, LIN_KICK);
-	while (!__atomic_load_n(&parked, __ATOMIC_SEQ_CST))
-		lin_wait(&parked, 0, ABI_FOREVER);
+	while (seen = __atomic_load_n(&parked, __ATOMIC_SEQ_CST),
+	       (s32)(seen - now) < 0)
+		lin_wait(&parked, seen, ABI_FOREVER);
 }
 
-/* Reads `held` again after `parked`, which lin_signals_hold reads after it has
- * written `held`. */
-static void wait_held(void)
+static void pass_all(const sigset_t *set)
 {
+	static const struct timespec at_once;
+	siginfo_t info;
+	int sig;
+
+	while ((sig = sigtimedwait(set, &info, &at_once)) > 0)
+		if (sig != LIN_KICK)
+			signal_pass(sig, &info);
+	pass_sent();
+}
+
+/*
+ * The kernel hands out signals by their numbers, so all are passed on before
+ * the helper parks: what stays was sent later than what the program has. A
+ * parked helper blocks all signals, because execve ends it, perhaps before the
+ * handler runs.
+ */
+static void wait_held(const sigset_t *set)
+{
+	sigset_t all, old;
 	u32 now;
 
-	while ((now = __atomic_load_n(&held, __ATOMIC_SEQ_CST))) {
-		__atomic_store_n(&parked, 1, __ATOMIC_SEQ_CST);
-		lin_wake(&parked, INT_MAX);
+	if (!(__atomic_load_n(&held, __ATOMIC_SEQ_CST) & HELD))
+		return;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	while ((now = __atomic_load_n(&held, __ATOMIC_SEQ_CST)) & HELD) {
+		if (__atomic_load_n(&parked, __ATOMIC_SEQ_CST) != now) {
+			if (__atomic_load_n(&bee.image.entered_ns,
+					    __ATOMIC_SEQ_CST))
+				pass_all(set);
+			__atomic_store_n(&parked, now, __ATOMIC_SEQ_CST);
+			lin_wake(&parked, INT_MAX);
+		}
 		lin_wait(&held, now, ABI_FOREVER);
-		__atomic_store_n(&parked, 0, __ATOMIC_SEQ_CST);
 	}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
 /* A kick is directed at the thread, so the kernel delivers it before earlier
  * signals of the process. */
 static void settle_signals(const sigset_t *set)
 {
-	static const struct timespec at_once;
 	u32 want = __atomic_load_n(&asked, __ATOMIC_SEQ_CST);
-	siginfo_t info;
-	int sig;
 
 	if (__atomic_load_n(&settled, __ATOMIC_SEQ_CST) == want)
 		return;
-	while ((sig = sigtimedwait(set, &info, &at_once)) > 0)
-		if (sig != LIN_KICK)
-			signal_pass(sig, &info);
-	pass_sent();
+	pass_all(set);
 	__atomic_store_n(&settled, want, __ATOMIC_SEQ_CST);
 	lin_wake(&settled, INT_MAX);
 }
@@ -381,6 +452,7 @@ void lin_helper_forget(void)
 {
 	__atomic_store_n(&settled, asked, __ATOMIC_SEQ_CST);
 	held = parked = 0;
+	keeper = 0;
 	__atomic_store_n(&deadline, ABI_FOREVER, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&helper, 0, __ATOMIC_SEQ_CST);
 }
@@ -397,8 +469,9 @@ void lin_helper_run(void)
 	helper_signals(&set);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	__atomic_store_n(&helper, gettid(), __ATOMIC_SEQ_CST);
+	lin_wake((u32 *)&helper, INT_MAX);
 	for (;;) {
-		wait_held();
+		wait_held(&set);
 		pass_sent();
 		settle_signals(&set);
 		until = __atomic_load_n(&deadline, __ATOMIC_SEQ_CST);

@@ -405,6 +405,8 @@ s64 bee_family(struct abi_family_op *op, u32 thread)
 	case ABI_FAMILY_HOLD:
 		bee_family_hold(op->status);
 		return 0;
+	case ABI_FAMILY_SETTLE: /* each sender's signals arrive in order */
+		return 0;
 	case ABI_FAMILY_EXEC_FILE:
 		return bee_exec_file();
 	case ABI_FAMILY_EXEC:

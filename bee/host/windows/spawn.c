@@ -544,7 +544,7 @@ static int take_program(struct bee_options *o, struct win_spawn *e, char ***env)
 	char *at = (char *)e->state + e->strings;
 
 	bee.resume = head;
-	bee.resume_len = head->size;
+	bee.resume_len = abi_exec_len(head);
 	o->argv = take_strings(&at, head->argc);
 	*env = take_strings(&at, head->envc);
 	if (!o->argv || !*env)
