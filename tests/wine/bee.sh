@@ -50,6 +50,10 @@ if [ "$(id -u)" -eq 0 ]; then
 	result $? "a cached image of another user is not run"
 fi
 same "clocks" "$g/clock-glibc"
+guarded /bin/busybox uname -n >"$tmp/got" 2>"$tmp/err"
+uname -n | sed 's/[.].*//' >"$tmp/want"
+cmp -s "$tmp/want" "$tmp/got"
+result $? "the host's name is that of the network"
 code "a device of Wine's host is refused" 1 \
 	guarded /bin/busybox head -c1 /dev/ptmx
 grep -q 'open of /dev/ptmx is refused' "$tmp/err"

@@ -91,10 +91,22 @@ static void version_text(char *out, size_t len)
 		 v.dwMajorVersion, v.dwMinorVersion, v.dwBuildNumber);
 }
 
+/* The host's name as on the network; the NetBIOS name is in capital letters,
+ * and cut after 15. */
+static void name_node(char *to, u32 len)
+{
+	WCHAR name[65];
+	DWORD n = sizeof(name) / sizeof(*name);
+
+	if (!GetComputerNameExW(ComputerNamePhysicalDnsHostname, name, &n) ||
+	    !WideCharToMultiByte(CP_UTF8, 0, name, -1, to, (int)len, NULL,
+				 NULL))
+		strcpy(to, "bee");
+}
+
 s64 bee_info(struct abi_host_info *info)
 {
 	MEMORYSTATUSEX m = {.dwLength = sizeof(m)};
-	DWORD len = sizeof(info->node);
 	SYSTEM_INFO s;
 
 	memset(info, 0, sizeof(*info));
@@ -118,8 +130,7 @@ s64 bee_info(struct abi_host_info *info)
 	info->file_window = WIN_WINDOW_START;
 	info->xsave_size = bee_xsave_size();
 	info->xsave_mask = bee_xsave_mask();
-	if (!GetComputerNameA(info->node, &len))
-		strcpy(info->node, "bee");
+	name_node(info->node, sizeof(info->node));
 	version_text(info->machine, sizeof(info->machine));
 	return 0;
 }
