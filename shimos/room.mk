@@ -34,6 +34,21 @@ FUZZERS += shimos-image
 fuzz_shimos-image = $(B)/fuzz/shimos-image -max_len=4096
 fuzz_shimos-image_needs = $(B)/fuzz/shimos-image
 
+# A Linux kernel on a partition: what it is given, and the image that boots it.
+SHIMOS_LINUX_SRC := $(sort $(wildcard shimos/linux/*.c))
+shimos_linux_parts := $(SHIMOS_LINUX_SRC) $(addprefix shimos/core/,ranges.c text.c)
+$(B)/test/shimos/linux_%: $(B)/obj/san/shimos/linux/test/%.o \
+		$(shimos_linux_parts:%.c=$(B)/obj/san-free/%.o)
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(OBJECT_SAN) -o $@ $^
+
+CHECK_SUITES += shimos-linux shimos-place
+suite_shimos-linux = $(B)/test/shimos/linux_linux
+suite_shimos-linux_needs = $(B)/test/shimos/linux_linux
+suite_shimos-place = $(B)/test/shimos/linux_memory
+suite_shimos-place_needs = $(B)/test/shimos/linux_memory
+
 # Lent cores: a test image for them, and what drives it.
 vm_image_flags = $(filter-out -O2,$(CFLAGS_FREE)) -O2 -fno-pic -mcmodel=kernel \
 	-mno-red-zone -nostdlib -static -Wl,--build-id=none \
