@@ -49,6 +49,18 @@ suite_shimos-linux_needs = $(B)/test/shimos/linux_linux
 suite_shimos-place = $(B)/test/shimos/linux_memory
 suite_shimos-place_needs = $(B)/test/shimos/linux_memory
 
+$(B)/fuzz/shimos-kernel: shimos/linux/test/fuzz/kernel.c $(shimos_linux_parts) \
+		$(wildcard shimos/linux/*.h shimos/core/*.h include/skep/*.h)
+	$(call say,FUZZ)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CLANG) -std=gnu11 -O1 -g $(INCLUDE) $(WARN) \
+		-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
+		-o $@ $(filter %.c,$^)
+
+FUZZERS += shimos-kernel
+fuzz_shimos-kernel = $(B)/fuzz/shimos-kernel -max_len=4096
+fuzz_shimos-kernel_needs = $(B)/fuzz/shimos-kernel
+
 # Lent cores: a test image for them, and what drives it.
 vm_image_flags = $(filter-out -O2,$(CFLAGS_FREE)) -O2 -fno-pic -mcmodel=kernel \
 	-mno-red-zone -nostdlib -static -Wl,--build-id=none \
