@@ -70,6 +70,10 @@ SKEP_ASSERT_SIZE(struct skep_image, 64);
  * is cleared. Of others all memory is.
  */
 #define SKEP_IMAGE_MARKS 1
+/* The image gets memory below 1 MiB for the run, at low_start: one partition at
+ * a time can.
+ */
+#define SKEP_IMAGE_LOW 2
 
 struct skep_partition_core {
 	u32 apic_id;
@@ -136,7 +140,8 @@ struct skep_partition {
 	u64 apic_base; /* physical address of the xAPIC; 0: x2APIC */
 	u8 random[32];
 	u64 saved_hwp, saved_perf, saved_epb; /* full speed; 0: leave alone */
-	u64 zero[5];
+	u64 low_start, low_size; /* physical; 0 without SKEP_IMAGE_LOW */
+	u64 zero[3];
 	struct skep_partition_core core[SKEP_PARTITION_CORES];
 	u32 nmi[SKEP_PARTITION_CORES]; /* reasons, of each core: nmi.h; atomic
 					*/

@@ -41,6 +41,7 @@ struct shimos_allow {
 };
 
 #define SHIMOS_SPLIT 1 /* leave the other half of a core to Linux */
+#define SHIMOS_FILE 2  /* released when this file is closed */
 
 struct shimos_create {
 	u32 revision;

@@ -57,7 +57,7 @@ int shimos_image_check(const void *data, u64 length, struct shimos_text *why)
 		return refuse_image(why, "its entry lies outside of it");
 	if (h->name[sizeof(h->name) - 1])
 		return refuse_image(why, "its name has no terminating NUL");
-	if (h->flags & ~(u32)SKEP_IMAGE_MARKS)
+	if (h->flags & ~(u32)(SKEP_IMAGE_MARKS | SKEP_IMAGE_LOW))
 		return refuse_image(why, "it has an unknown flag");
 	if (!shimos_image_memory(h, &least))
 		return refuse_image(why, "it needs more than 1 GiB for itself");

@@ -226,7 +226,7 @@ int shimos_request_check(const struct shimos_create *r,
 
 	if (!err)
 		err = check_kind(m->kind, why);
-	if (!err && (r->flags & ~SHIMOS_SPLIT || r->zero)) {
+	if (!err && (r->flags & ~(SHIMOS_SPLIT | SHIMOS_FILE) || r->zero)) {
 		add_text(why, "a flag is set that this module does not know");
 		err = -LINUX_EINVAL;
 	}

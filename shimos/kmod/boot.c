@@ -12,6 +12,9 @@
  * and so is not Linux's own trampoline. page_lock guards it from its first
  * write until it is zero again.
  *
+ * A run of such pages is lent to an image that asks for memory below 1 MiB,
+ * from its start until all its cores have answered from parking.
+ *
  * Process context, and sleeps for seconds; but shimos_boot_init also runs in a
  * panic.
  */
@@ -44,10 +47,13 @@
 
 #define INIT_US 10000
 #define ANSWER_MS 60000 /* an emulator may not run the core for so long */
-#define AGAIN_MS 200	/* until SIPI is sent again: the first may be lost */
+#define RUN_PAGES 16
+#define RUN_LEAST 0x10 /* kernels keep away from the first 64 KiB */
+#define AGAIN_MS 200   /* until SIPI is sent again: the first may be lost */
 
 static DEFINE_MUTEX(page_lock);
-static unsigned long low_pfn; /* written only at module init */
+static unsigned long low_pfn;		  /* written only at module init */
+static struct shimos_partition *low_user; /* page_lock; has the run of pages */
 
 static bool page_borrowable(unsigned long pfn)
 {
@@ -76,6 +82,56 @@ int shimos_boot_find(void)
 	}
 	pr_err("shimos: no page below 1 MiB is free to start cores\n");
 	return -ENODEV;
+}
+
+/* The first page of the highest run of borrowable pages, or 0. */
+static unsigned long find_run(void)
+{
+	unsigned long pfn, found = 0;
+
+	lockdep_assert_held(&page_lock);
+	for (pfn = 0x9f; pfn >= RUN_LEAST; pfn--) {
+		found = pfn != low_pfn && page_borrowable(pfn) ? found + 1 : 0;
+		if (found == RUN_PAGES)
+			return pfn;
+	}
+	return 0;
+}
+
+int shimos_boot_lend_low(struct shimos_partition *p, struct shimos_text *why)
+{
+	unsigned long pfn;
+	int err = 0;
+
+	mutex_lock(&page_lock);
+	pfn = low_user ? 0 : find_run();
+	if (low_user) {
+		shimos_text_add(why, "another partition runs a Linux kernel: "
+				     "only one at a time can");
+		err = -EBUSY;
+	} else if (!pfn) {
+		shimos_text_add(why, "a Linux kernel needs 64 KiB of memory "
+				     "below 640 KiB, and this Linux has none "
+				     "that it does not use");
+		err = -ENOMEM;
+	} else {
+		low_user = p;
+		p->low_start = PFN_PHYS(pfn);
+		p->low_size = RUN_PAGES * PAGE_SIZE;
+	}
+	mutex_unlock(&page_lock);
+	return err;
+}
+
+void shimos_boot_return_low(struct shimos_partition *p)
+{
+	mutex_lock(&page_lock);
+	if (low_user == p) {
+		memset(phys_to_virt(p->low_start), 0, p->low_size);
+		low_user = NULL;
+		p->low_start = p->low_size = 0;
+	}
+	mutex_unlock(&page_lock);
 }
 
 static struct shimos_stage_data *boot_stage(struct shimos_partition *p)

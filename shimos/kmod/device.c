@@ -45,7 +45,25 @@ static long ioctl_allowed(struct shimos_proxy *proxy, void *arg)
 
 static long ioctl_create(struct shimos_proxy *proxy, void *arg)
 {
-	return shimos_partition_create(arg);
+	struct shimos_create *c = arg;
+	struct shimos_text why;
+	int err;
+
+	if (!(c->flags & SHIMOS_FILE))
+		return shimos_partition_create(c);
+	if (mutex_lock_killable(&proxy->lock))
+		return -EINTR;
+	if (proxy->made) {
+		shimos_text_begin(&why, c->why, sizeof(c->why));
+		shimos_text_add(&why, "this file has made a partition already");
+		err = -EBUSY;
+	} else {
+		err = shimos_partition_create(c);
+		if (!err)
+			proxy->made = c->id;
+	}
+	mutex_unlock(&proxy->lock);
+	return err;
 }
 
 static long ioctl_partition_info(struct shimos_proxy *proxy, void *arg)
@@ -259,6 +277,8 @@ static int shimos_close(struct inode *inode, struct file *file)
 	struct shimos_proxy *proxy = file->private_data;
 
 	shimos_partition_close(proxy);
+	if (proxy->made)
+		shimos_partition_abandon(proxy->made);
 	kvfree(proxy->image);
 	kfree(proxy);
 	return 0;

@@ -148,6 +148,8 @@ static void fill_partition(struct shimos_partition *p,
 	to->saved_hwp = p->saved_hwp;
 	to->saved_perf = p->saved_perf;
 	to->saved_epb = p->saved_epb;
+	to->low_start = p->low_start;
+	to->low_size = p->low_size;
 	shimos_doorbell_where(p, &to->doorbell_apic_id, &to->doorbell_vector);
 	get_random_bytes(to->random, sizeof(to->random));
 	memcpy(to->core, p->place, p->cores * sizeof(*p->place));

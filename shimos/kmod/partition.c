@@ -397,18 +397,18 @@ static int end_run(struct shimos_partition *p, const char *how)
 	err = shimos_boot_park(p, &end);
 	if (err)
 		return err;
+	shimos_boot_return_low(p);
 	strscpy(p->end, how, sizeof(p->end));
 	set_state(p, SHIMOS_STOPPED);
 	return 0;
 }
 
-int shimos_partition_release(u32 id, struct shimos_text *why)
+/* Takes over the partition's lock and the reference. */
+static int release_locked(struct shimos_partition *p, struct shimos_text *why)
 {
-	struct shimos_partition *p = get_locked(id, why);
 	int err = 0;
 
-	if (IS_ERR(p))
-		return PTR_ERR(p);
+	lockdep_assert_held(&p->lock);
 	if (!p->proxy && p->state == SHIMOS_STOPPING)
 		err = end_run(p, "");
 	if (p->proxy || shimos_state_next(p->state, SHIMOS_FREE)) {
@@ -426,6 +426,38 @@ int shimos_partition_release(u32 id, struct shimos_text *why)
 	}
 	partition_put(p);
 	return err;
+}
+
+int shimos_partition_release(u32 id, struct shimos_text *why)
+{
+	struct shimos_partition *p = get_locked(id, why);
+
+	return IS_ERR(p) ? PTR_ERR(p) : release_locked(p, why);
+}
+
+/* The process may be dying, and the file may have been passed to another user:
+ * neither matters. */
+void shimos_partition_abandon(u32 id)
+{
+	struct shimos_partition *p;
+	struct shimos_text ignored;
+	char none[1];
+
+	mutex_lock(&table_lock);
+	p = find_by_id(id);
+	if (p)
+		kref_get(&p->ref);
+	mutex_unlock(&table_lock);
+	if (!p)
+		return;
+	mutex_lock(&p->lock);
+	if (p->gone) {
+		mutex_unlock(&p->lock);
+		partition_put(p);
+		return;
+	}
+	shimos_text_begin(&ignored, none, sizeof(none));
+	release_locked(p, &ignored);
 }
 
 int shimos_partition_open(struct shimos_proxy *proxy, struct shimos_open *open,
@@ -488,6 +520,8 @@ static int start_image(struct shimos_partition *p, struct shimos_proxy *proxy,
 	struct skep_image head;
 	int err = check_fit(p, h, why);
 
+	if (!err && h->flags & SKEP_IMAGE_LOW)
+		err = shimos_boot_lend_low(p, why);
 	if (err)
 		return err;
 	head = *h;

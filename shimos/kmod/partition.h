@@ -56,6 +56,7 @@ struct shimos_partition {
 	struct shimos_plan plan;    /* ranges of the pool are part of `range` */
 	u64 kernel;		    /* bytes */
 	u64 saved_hwp, saved_perf, saved_epb;
+	u64 low_start, low_size; /* memory below 1 MiB during a run, or 0 */
 	struct page *boot;
 	int irq;
 	char doorbell_name[20];
@@ -89,6 +90,7 @@ struct shimos_proxy {
 	struct shimos_partition *partition; /* set once, by OPEN */
 	/* the file's own image, or null; set once */
 	struct skep_image *image;
+	u32 made; /* the partition that is released with this file, or 0 */
 	/* guarded by the partition's lock */
 	bool started;
 };
@@ -96,6 +98,8 @@ struct shimos_proxy {
 /* partition.c: create, find, release. */
 int shimos_partition_create(struct shimos_create *request);
 int shimos_partition_release(u32 id, struct shimos_text *why);
+/* Releases a partition of this file's own, unless another file uses it. */
+void shimos_partition_abandon(u32 id);
 int shimos_partition_info(struct shimos_info *info);
 int shimos_partition_allow(const struct shimos_allow *allow,
 			   struct shimos_text *why);
@@ -145,6 +149,9 @@ int shimos_boot_start(struct shimos_partition *p, const struct skep_image *h,
 int shimos_boot_park(struct shimos_partition *p, struct shimos_text *why);
 void shimos_boot_init(struct shimos_partition *p);
 int shimos_boot_find(void);
+/* Lends a run of memory below 1 MiB, which one partition at a time can have. */
+int shimos_boot_lend_low(struct shimos_partition *p, struct shimos_text *why);
+void shimos_boot_return_low(struct shimos_partition *p);
 
 /* image.c: the image of the module parameter, which is used between get and put
  * (null: there is none), and the contents of a kernel region. */

@@ -162,7 +162,7 @@ static void test_image(void)
 	WRONG("a name without an end", name[19], 'x', "name");
 	WRONG("more memory than can be mapped", memory, ~0ull, "1 GiB");
 	WRONG("more memory per core", core_memory, ~0u, "1 GiB");
-	WRONG("an unknown flag", flags, 2, "flag");
+	WRONG("an unknown flag", flags, 4, "flag");
 	h.core_memory = 600 * MIB;
 	memcpy(data, &h, sizeof(h));
 	tap_ok(!shimos_image_check(data, 100, &t),

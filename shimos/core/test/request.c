@@ -170,7 +170,7 @@ static void test_form(void)
 	ask.revision = 2;
 	expect_refused("another revision of the request", LINUX_EINVAL,
 		       "revision 2", "one build");
-	ask.flags = 2;
+	ask.flags = 4;
 	expect_refused("an unknown flag", LINUX_EINVAL, "flag", "");
 	ask.zero = 1;
 	expect_refused("a field that must be 0", LINUX_EINVAL, "flag", "");
