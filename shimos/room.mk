@@ -49,6 +49,22 @@ suite_shimos-linux_needs = $(B)/test/shimos/linux_linux
 suite_shimos-place = $(B)/test/shimos/linux_memory
 suite_shimos-place_needs = $(B)/test/shimos/linux_memory
 
+OBJECT_LENT = $(CC) $(CFLAGS_FREE) -mno-red-zone -mcmodel=kernel -fno-pic -fno-pie
+$(eval $(call object_rules,lent,OBJECT_LENT,CC))
+shimos_boot := $(patsubst %,$(B)/obj/lent/%.o,$(basename $(shimos_linux_parts) \
+	shimos/core/tables.c shimos/linux/boot/main.c shimos/linux/boot/start.S))
+$(B)/lib/linux-boot.elf: shimos/linux/boot/image.lds $(shimos_boot)
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)ld -static --build-id=none --no-warn-rwx-segments -z noexecstack \
+		-T $< -o $@ $(filter %.o,$^)
+$(B)/bin/linux-boot.image: $(B)/lib/linux-boot.elf
+	$(call say,IMAGE)
+	$(Q)mkdir -p $(@D)
+	$(Q)objcopy -O binary $< $@
+
+PROGRAMS += $(B)/bin/linux-boot.image
+
 $(B)/fuzz/shimos-kernel: shimos/linux/test/fuzz/kernel.c $(shimos_linux_parts) \
 		$(wildcard shimos/linux/*.h shimos/core/*.h include/skep/*.h)
 	$(call say,FUZZ)

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT */
+/*
+ * A Linux kernel on a partition ("compute Linux"): what `skep part linux`, the
+ * boot image and the module inside that kernel agree on. struct skep_linux lies
+ * in the mailbox at SKEP_LINUX_MAIL. Each side treats all that the other one
+ * writes as hostile: copy once, check, use.
+ *
+ * The command writes the first part and then calls START. The boot image
+ * refuses, or sets the state to booting and enters the kernel. The module
+ * inside sets it to up, and to one of the ends; after an end nothing else is
+ * written.
+ */
+#ifndef SKEP_LINUX_H
+#define SKEP_LINUX_H
+
+#include <skep/types.h>
+
+#define SKEP_LINUX_MAIL 0x1000 /* offset in the mailbox */
+#define SKEP_LINUX_MAGIC 0x58554e4c
+#define SKEP_LINUX_REVISION 1
+#define SKEP_LINUX_COMMAND 2048
+#define SKEP_LINUX_WHY 192
+#define SKEP_LINUX_RING 0x10000 /* bytes, a power of 2 */
+
+enum skep_linux_state {
+	SKEP_LINUX_NONE,
+	SKEP_LINUX_BOOTING,
+	SKEP_LINUX_UP,
+	SKEP_LINUX_END, /* from here on: the kernel does nothing more */
+	SKEP_LINUX_REFUSED = SKEP_LINUX_END, /* `why` says what is wrong */
+	SKEP_LINUX_RESTART,
+	SKEP_LINUX_POWER_OFF,
+	SKEP_LINUX_HALT,
+	SKEP_LINUX_PANIC
+};
+
+/* Counters of bytes that run freely: put - take bytes are in the ring, from
+ * take % SKEP_LINUX_RING on. One side writes each. */
+struct skep_linux_ring {
+	u32 put, zero[15];
+	u32 take, zero2[15];
+};
+SKEP_ASSERT_SIZE(struct skep_linux_ring, 128);
+
+struct skep_linux {
+	u32 magic, revision;
+	/* Files, by their offsets in the pool, which are multiples of 4096. */
+	u64 kernel, kernel_length; /* a bzImage */
+	u64 initrd, initrd_length; /* a cpio archive, or several */
+	u32 state;
+	u32 zero[21];
+	char command[SKEP_LINUX_COMMAND]; /* words for the kernel */
+	char why[SKEP_LINUX_WHY];
+	u8 zero2[64];
+	struct skep_linux_ring out, in;
+	u8 out_bytes[SKEP_LINUX_RING]; /* from the kernel's console */
+	u8 in_bytes[SKEP_LINUX_RING];  /* to it */
+};
+SKEP_ASSERT_SIZE(struct skep_linux, 2688 + 2 * SKEP_LINUX_RING);
+
+#endif
