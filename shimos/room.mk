@@ -63,7 +63,11 @@ $(B)/bin/linux-boot.image: $(B)/lib/linux-boot.elf
 	$(Q)mkdir -p $(@D)
 	$(Q)objcopy -O binary $< $@
 
+# In that kernel: the module for its console and end.
 PROGRAMS += $(B)/bin/linux-boot.image
+KMODS += shimos_guest
+kmod_shimos_guest = shimos/linux/kmod
+kmod_shimos_guest_with = include/skep
 
 $(B)/fuzz/shimos-kernel: shimos/linux/test/fuzz/kernel.c $(shimos_linux_parts) \
 		$(wildcard shimos/linux/*.h shimos/core/*.h include/skep/*.h)
