@@ -63,8 +63,12 @@ $(B)/bin/linux-boot.image: $(B)/lib/linux-boot.elf
 	$(Q)mkdir -p $(@D)
 	$(Q)objcopy -O binary $< $@
 
-# In that kernel: the module for its console and end.
-PROGRAMS += $(B)/bin/linux-boot.image
+# In that kernel: its first program, and the module for its console and end.
+$(B)/bin/linux-init: $(B)/obj/gcc/shimos/linux/init/main.o
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -static -s -o $@ $^
+PROGRAMS += $(B)/bin/linux-boot.image $(B)/bin/linux-init
 KMODS += shimos_guest
 kmod_shimos_guest = shimos/linux/kmod
 kmod_shimos_guest_with = include/skep
