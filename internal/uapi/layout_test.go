@@ -26,6 +26,8 @@ var layouts = map[string]any{
 	"o2g_device_open": O2GDeviceOpen{},
 	"shimos_allow":    ShimosAllow{}, "shimos_create": ShimosCreate{},
 	"shimos_release": ShimosRelease{}, "shimos_info": ShimosInfo{},
+	"shimos_open": ShimosOpen{}, "shimos_load": ShimosLoad{}, "shimos_start": ShimosStart{}, "shimos_wait": ShimosWait{},
+	"skep_linux": SkepLinux{}, "skep_linux_ring": SkepLinuxCounters{},
 	"dynamos_rule": DynamosRule{}, "dynamos_policy": DynamosPolicy{},
 	"dynamos_health": DynamosHealth{}, "dynamos_apply": DynamosApply{},
 	"dynamos_change": DynamosChange{}, "dynamos_name": DynamosNamed{},
@@ -54,6 +56,11 @@ var numbers = map[string]uint64{
 	"SHIMOS_SPLIT": ShimosSplit, "SKEP_PARTITION_ALIGN": ShimosAlign, "SHIMOS_STOPPING": uint64(ShimosStopping),
 	"SHIMOS_IOC_ALLOW": ShimosIocAllow, "SHIMOS_IOC_CREATE": ShimosIocCreate, "SHIMOS_IOC_RELEASE": ShimosIocRelease,
 	"SHIMOS_IOC_INFO": ShimosIocInfo, "SHIMOS_IOC_ALLOWED": ShimosIocAllowed,
+	"SHIMOS_IOC_OPEN": ShimosIocOpen, "SHIMOS_IOC_LOAD": ShimosIocLoad, "SHIMOS_IOC_START": ShimosIocStart,
+	"SHIMOS_IOC_WAIT": ShimosIocWait, "SHIMOS_IOC_STOP": ShimosIocStop, "SHIMOS_FILE": ShimosFile,
+	"SHIMOS_MAP_MAIL": ShimosMapMail, "SHIMOS_MAP_POOL": ShimosMapPool, "SHIMOS_WAIT_ANY": uint64(ShimosWaitAny),
+	"SKEP_LINUX_MAIL": SkepLinuxMail, "SKEP_LINUX_MAGIC": SkepLinuxMagic, "SKEP_LINUX_REVISION": SkepLinuxRevision,
+	"SKEP_LINUX_UP": uint64(LinuxUp), "SKEP_LINUX_REFUSED": uint64(LinuxRefused), "SKEP_LINUX_PANIC": uint64(LinuxPanic),
 	"DYNAMOS_REVISION": DynamosRevision, "DYNAMOS_NAME": DynamosName, "DYNAMOS_SYMBOL": DynamosSymbol,
 	"DYNAMOS_WHY": DynamosWhy, "DYNAMOS_RULES": DynamosRules, "DYNAMOS_CPU_WORDS * 64": DynamosCPUs,
 	"DYNAMOS_FUNCTIONS": DynamosFunctions, "DYNAMOS_BUCKETS": DynamosBuckets, "DYNAMOS_SUPERSEDE": DynamosSupersede,
@@ -84,7 +91,7 @@ func cName(field string) string {
 		return "build_id"
 	case "SentBytes", "ReceivedBytes", "UnmatchedBytes", "FramesIn", "FramesOut",
 		"SoftirqBytes", "WorkerBytes", "DirectBytes", "OverBudget", "SlabPages", "StoppedReading", "RefusedMemory",
-		"SQEntries", "CQEntries", "SlabMessage", "AreaSize", "WrapperLength", "WhyHeld", "WriteOff":
+		"KernelLength", "InitrdLength", "OutBytes", "InBytes", "SQEntries", "CQEntries", "SlabMessage", "AreaSize", "WrapperLength", "WhyHeld", "WriteOff":
 		at := strings.LastIndexFunc(field, unicode.IsUpper)
 		return strings.ToLower(field[:at] + "_" + field[at:])
 	}
@@ -119,7 +126,7 @@ func TestLayoutsAreThoseOfTheContracts(t *testing.T) {
 	}
 	questions, answers := describeLayouts()
 	var probe strings.Builder
-	probe.WriteString("#include <skep/session.h>\n#include <skep/snapshot.h>\n#include <skep/module.h>\n#include <skep/o2g_status.h>\n#include <skep/o2g_device.h>\n#include <skep/shimos.h>\n#include <skep/dynamos.h>\n#include <sys/ioctl.h>\n#include <stddef.h>\n#include <stdio.h>\nint main(void)\n{\n")
+	probe.WriteString("#include <skep/session.h>\n#include <skep/snapshot.h>\n#include <skep/module.h>\n#include <skep/o2g_status.h>\n#include <skep/o2g_device.h>\n#include <skep/shimos.h>\n#include <skep/linux.h>\n#include <skep/dynamos.h>\n#include <sys/ioctl.h>\n#include <stddef.h>\n#include <stdio.h>\nint main(void)\n{\n")
 	for _, q := range questions {
 		fmt.Fprintf(&probe, "printf(\"%%llu\\n\", (unsigned long long)(%s));\n", q)
 	}

@@ -10,12 +10,22 @@ const (
 	ShimosDevice   = "/dev/shimos"
 	ShimosNobody   = ^uint32(0) // group of an allowance: only root
 	ShimosSplit    = 1          // flag: leave the other half of a core to Linux
+	ShimosFile     = 2          // flag: released when the creating file is closed
 	ShimosAlign    = 2 << 20    // memory is lent in multiples of it
+
+	ShimosWaitAny = ^uint32(0)
+	ShimosMapMail = 0 // offsets for mmap
+	ShimosMapPool = 0x100000000
 
 	ShimosIocAllow   = 0xc4c83300
 	ShimosIocCreate  = 0xc4f03301
 	ShimosIocRelease = 0xc0c83302
 	ShimosIocInfo    = 0xc3303303
+	ShimosIocOpen    = 0xc0d83304
+	ShimosIocLoad    = 0xc0d03305
+	ShimosIocStart   = 0xc0c03306
+	ShimosIocWait    = 0xc0103307
+	ShimosIocStop    = 0x3309
 	ShimosIocAllowed = 0x84c8330a
 )
 
@@ -60,6 +70,29 @@ type ShimosCreate struct {
 type ShimosRelease struct {
 	ID, Zero uint32
 	Why      [192]byte
+}
+
+// ShimosOpen is struct shimos_open.
+type ShimosOpen struct {
+	ID, Cores  uint32
+	Pool, Mail uint64
+	Why        [192]byte
+}
+
+// ShimosLoad is struct shimos_load.
+type ShimosLoad struct {
+	Address, Length uint64
+	Why             [192]byte
+}
+
+// ShimosStart is struct shimos_start.
+type ShimosStart struct {
+	Why [192]byte
+}
+
+// ShimosWait is struct shimos_wait.
+type ShimosWait struct {
+	Seen, MS, Core, Reasons uint32
 }
 
 // ShimosInfo is struct shimos_info.

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+
+package uapi
+
+// Numbers of skep/linux.h.
+const (
+	SkepLinuxMail     = 0x1000
+	SkepLinuxMagic    = 0x58554e4c
+	SkepLinuxRevision = 1
+	SkepLinuxCommand  = 2048
+	SkepLinuxRing     = 0x10000
+)
+
+// A SkepLinuxState is one of enum skep_linux_state.
+type SkepLinuxState uint32
+
+// States of a Linux kernel on a partition. From LinuxRefused on it does nothing more.
+const (
+	LinuxNone SkepLinuxState = iota
+	LinuxBooting
+	LinuxUp
+	LinuxRefused
+	LinuxRestart
+	LinuxPowerOff
+	LinuxHalt
+	LinuxPanic
+)
+
+// SkepLinuxCounters is struct skep_linux_ring.
+type SkepLinuxCounters struct {
+	Put   uint32
+	Zero  [15]uint32
+	Take  uint32
+	Zero2 [15]uint32
+}
+
+// SkepLinux is struct skep_linux, in the mailbox of a partition.
+type SkepLinux struct {
+	Magic, Revision      uint32
+	Kernel, KernelLength uint64
+	Initrd, InitrdLength uint64
+	State                SkepLinuxState
+	Zero                 [21]uint32
+	Command              [SkepLinuxCommand]byte
+	Why                  [192]byte
+	Zero2                [64]byte
+	Out, In              SkepLinuxCounters
+	OutBytes, InBytes    [SkepLinuxRing]byte
+}

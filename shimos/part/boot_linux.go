@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: MIT
+
+package part
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"skep/internal/uapi"
+)
+
+// A Boot is a Linux kernel for a partition.
+type Boot struct {
+	Image   []byte // that puts the kernel in its place
+	Kernel  []byte // a bzImage
+	Initrd  []byte // its initial file system, with GuestFiles
+	Command string // words for it
+}
+
+// A LinuxEnd says how a kernel on a partition ended.
+type LinuxEnd string
+
+// Ends of a kernel. Anything else is an error.
+const (
+	EndRestart  LinuxEnd = "it restarted"
+	EndPowerOff LinuxEnd = "it powered off"
+	EndHalt     LinuxEnd = "it halted"
+	EndPanic    LinuxEnd = "it panicked"
+)
+
+const (
+	pageBytes = 4096
+	waitMS    = 10 // between looks at the console, unless there is output
+)
+
+// A Lender is an open file of the module, which controls one partition. What it created
+// ends with the file, also if the process is killed.
+type Lender struct {
+	file *os.File
+	open uapi.ShimosOpen
+	mail []byte
+}
+
+// NewLender opens the module's device.
+func NewLender() (*Lender, error) {
+	f, err := os.OpenFile(uapi.ShimosDevice, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &RefusedError{"the module shimos is not loaded: 'skep doctor' prints the command that loads it, for root"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Lender{file: f}, nil
+}
+
+func (l *Lender) call(number uintptr, arg unsafe.Pointer, why []byte) error {
+	_, _, e := unix.Syscall(unix.SYS_IOCTL, l.file.Fd(), number, uintptr(arg))
+	if text := uapi.Text(why); e != 0 && text != "" {
+		return &RefusedError{text}
+	}
+	if e == unix.ENOTTY {
+		return &RefusedError{"the module shimos is of another version: load that of this build"}
+	}
+	if e != 0 {
+		return e
+	}
+	return nil
+}
+
+// Create makes a partition that is released when the Lender is closed.
+func (l *Lender) Create(r Request) (uint32, error) {
+	c := uapi.ShimosCreate{Revision: uapi.ShimosRevision, CPUs: r.CPUs, Bytes: r.Memory, Flags: uapi.ShimosFile}
+	if r.Split {
+		c.Flags |= uapi.ShimosSplit
+	}
+	err := l.call(uapi.ShimosIocCreate, unsafe.Pointer(&c), c.Why[:])
+	return c.ID, err
+}
+
+// Close stops what runs. A partition that this Lender created is released before it
+// returns.
+func (l *Lender) Close() error {
+	err := errors.Join(l.stop(), l.unmap())
+	return errors.Join(err, l.file.Close())
+}
+
+func (l *Lender) stop() error {
+	if l.open.Mail == 0 {
+		return nil
+	}
+	return l.call(uapi.ShimosIocStop, nil, nil)
+}
+
+func (l *Lender) unmap() error {
+	if l.mail == nil {
+		return nil
+	}
+	err := unix.Munmap(l.mail)
+	l.mail = nil
+	return err
+}
+
+// Run boots a kernel on partition id and serves its console until it ends, or ctx does.
+// It reads from input as the kernel takes it; a nil one is empty.
+func (l *Lender) Run(ctx context.Context, id uint32, b Boot, input io.Reader, output io.Writer) (LinuxEnd, error) {
+	l.open.ID = id
+	if err := l.call(uapi.ShimosIocOpen, unsafe.Pointer(&l.open), l.open.Why[:]); err != nil {
+		return "", err
+	}
+	load := uapi.ShimosLoad{Address: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b.Image)))), Length: uint64(len(b.Image))}
+	if err := l.call(uapi.ShimosIocLoad, unsafe.Pointer(&load), load.Why[:]); err != nil {
+		return "", err
+	}
+	c, err := l.prepare(b)
+	if err != nil {
+		return "", err
+	}
+	var start uapi.ShimosStart
+	if err := l.call(uapi.ShimosIocStart, unsafe.Pointer(&start), start.Why[:]); err != nil {
+		return "", err
+	}
+	return l.serve(ctx, c, input, output)
+}
+
+// prepare puts the files at the pool's end, and says in the mailbox where they are.
+func (l *Lender) prepare(b Boot) (*console, error) {
+	initrd, kernel := roundUp(len(b.Initrd)), roundUp(len(b.Kernel))
+	if uint64(initrd+kernel) > l.open.Pool {
+		return nil, &RefusedError{fmt.Sprintf("the kernel and its initial file system are %d MiB, and the partition has %d: create one with more memory",
+			(initrd+kernel)>>20, l.open.Pool>>20)}
+	}
+	if len(b.Command) >= uapi.SkepLinuxCommand {
+		return nil, &RefusedError{fmt.Sprintf("the words for the kernel are %d bytes, and it takes less than %d", len(b.Command), uapi.SkepLinuxCommand)}
+	}
+	at := l.open.Pool - uint64(initrd+kernel)
+	if err := l.write(at, b.Kernel); err != nil {
+		return nil, err
+	}
+	if err := l.write(at+uint64(kernel), b.Initrd); err != nil {
+		return nil, err
+	}
+	mail, err := unix.Mmap(int(l.file.Fd()), uapi.ShimosMapMail, int(l.open.Mail), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, err
+	}
+	l.mail = mail
+	v := (*uapi.SkepLinux)(unsafe.Pointer(&mail[uapi.SkepLinuxMail]))
+	v.Kernel, v.KernelLength = at, uint64(len(b.Kernel))
+	v.Initrd, v.InitrdLength = at+uint64(kernel), uint64(len(b.Initrd))
+	copy(v.Command[:], b.Command)
+	v.Magic, v.Revision = uapi.SkepLinuxMagic, uapi.SkepLinuxRevision
+	return &console{l: v}, nil
+}
+
+func roundUp(n int) int { return (n + pageBytes - 1) &^ (pageBytes - 1) }
+
+// write copies data to an offset in the pool, which is a multiple of the page size.
+func (l *Lender) write(offset uint64, data []byte) error {
+	if len(data) == 0 {
+		return &RefusedError{"the kernel or its initial file system is empty"}
+	}
+	at, err := unix.Mmap(int(l.file.Fd()), int64(uapi.ShimosMapPool+offset), roundUp(len(data)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return err
+	}
+	copy(at, data)
+	return unix.Munmap(at)
+}
+
+// serve moves the console's bytes until the kernel ends.
+func (l *Lender) serve(ctx context.Context, c *console, input io.Reader, output io.Writer) (LinuxEnd, error) {
+	typed := readInput(ctx, input)
+	var rest []byte
+	buffer := make([]byte, uapi.SkepLinuxRing)
+	wait := uapi.ShimosWait{MS: waitMS, Core: uapi.ShimosWaitAny}
+	for ctx.Err() == nil {
+		state := c.state()
+		n, err := c.take(buffer)
+		if n > 0 {
+			_, err = output.Write(buffer[:n])
+		}
+		if err != nil {
+			return "", err
+		}
+		if n > 0 {
+			continue
+		}
+		if state >= uapi.LinuxRefused {
+			return endOf(state, c.why())
+		}
+		if len(rest) == 0 {
+			select {
+			case rest = <-typed:
+			default:
+			}
+		}
+		n, err = c.give(rest)
+		if err != nil {
+			return "", err
+		}
+		rest = rest[n:]
+		if err := l.call(uapi.ShimosIocWait, unsafe.Pointer(&wait), nil); errors.Is(err, unix.EPIPE) {
+			return "", errors.New("its cores were stopped: 'skep part list' says by what")
+		}
+	}
+	return "", ctx.Err()
+}
+
+func endOf(state uapi.SkepLinuxState, why string) (LinuxEnd, error) {
+	switch state {
+	case uapi.LinuxRefused:
+		return "", &RefusedError{why}
+	case uapi.LinuxRestart:
+		return EndRestart, nil
+	case uapi.LinuxPowerOff:
+		return EndPowerOff, nil
+	case uapi.LinuxHalt:
+		return EndHalt, nil
+	case uapi.LinuxPanic:
+		return EndPanic, nil
+	}
+	return "", errSpoiled
+}
+
+// readInput returns what is typed, in pieces. A read that waits outlives the run.
+func readInput(ctx context.Context, input io.Reader) <-chan []byte {
+	typed := make(chan []byte)
+	if input == nil {
+		return typed
+	}
+	go func() {
+		for {
+			b := make([]byte, 512)
+			n, err := input.Read(b)
+			if n > 0 {
+				select {
+				case typed <- b[:n]:
+				case <-ctx.Done():
+					return
+				}
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return typed
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+
+package part
+
+import (
+	"errors"
+	"sync/atomic"
+
+	"skep/internal/uapi"
+)
+
+// errSpoiled ends a run whose kernel wrote what no kernel of ours writes.
+var errSpoiled = errors.New("the kernel spoiled its console: its counters say that more is there than fits")
+
+// A console is this side of the console of a Linux kernel on a partition. The kernel may
+// write anything to the mailbox at any moment, so each of its words is read once, and
+// counters of this side are kept here.
+type console struct {
+	l    *uapi.SkepLinux
+	took uint32 // bytes of output
+	put  uint32 // bytes of input
+}
+
+// state returns the kernel's state. Output that it wrote before is there afterwards.
+func (c *console) state() uapi.SkepLinuxState {
+	return uapi.SkepLinuxState(atomic.LoadUint32((*uint32)(&c.l.State)))
+}
+
+// take moves output to p and returns how much.
+func (c *console) take(p []byte) (int, error) {
+	have := atomic.LoadUint32(&c.l.Out.Put) - c.took
+	if have > uapi.SkepLinuxRing {
+		return 0, errSpoiled
+	}
+	n := min(int(have), len(p))
+	at := int(c.took % uapi.SkepLinuxRing)
+	first := copy(p[:n], c.l.OutBytes[at:])
+	copy(p[first:n], c.l.OutBytes[:])
+	c.took += uint32(n)
+	atomic.StoreUint32(&c.l.Out.Take, c.took)
+	return n, nil
+}
+
+// give moves bytes of p to the kernel's input and returns how many fitted.
+func (c *console) give(p []byte) (int, error) {
+	used := c.put - atomic.LoadUint32(&c.l.In.Take)
+	if used > uapi.SkepLinuxRing {
+		return 0, errSpoiled
+	}
+	n := min(uapi.SkepLinuxRing-int(used), len(p))
+	at := int(c.put % uapi.SkepLinuxRing)
+	first := copy(c.l.InBytes[at:], p[:n])
+	copy(c.l.InBytes[:], p[first:n])
+	c.put += uint32(n)
+	atomic.StoreUint32(&c.l.In.Put, c.put)
+	return n, nil
+}
+
+// why returns the reason of a refusal.
+func (c *console) why() string {
+	kept := c.l.Why
+	return uapi.Text(kept[:])
+}
