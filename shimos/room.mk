@@ -155,3 +155,4 @@ mutants_shimos/core = shimos-*
 
 MUTANTS += shimos/part
 mutants_shimos/part = part
+mutants_without_shimos/part = shimos/part/boot_linux.go

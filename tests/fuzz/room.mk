@@ -42,5 +42,7 @@ GO_FUZZERS += \
 	lab.FuzzUnpackImage \
 	lab/wire.FuzzGuard \
 	lab/wire.FuzzRead \
+	shimos/part.FuzzConsole \
+	shimos/part.FuzzKernelRelease \
 	tests/tap.FuzzReader \
 	tests/vmtest/report.FuzzScan
