@@ -88,6 +88,13 @@ func partTexts() map[string]text {
 			environment: "OMP_NUM_THREADS OMP_THREAD_LIMIT OMP_WAIT_POLICY GOMP_SPINCOUNT GOMAXPROCS PATH XDG_RUNTIME_DIR",
 			exit:        "0 1 2 4 126 127 128+N program", see: "skep-part-stats(1) shimos(4)",
 		},
+		"part linux": {
+			text: []string{"It boots an unmodified kernel of Debian beside this one, with a console on the standard streams. Ctrl-C, a reboot and a panic there end it; cores and memory come back. With --cpus and --mem they are lent for the run only.",
+				"Only root can do this. Nothing keeps that kernel from the rest of the machine: it can address all memory. One such kernel can run at a time."},
+			examples: []manual.Entry{{Name: "skep part linux --cpus 2-3 --mem 1G --initrd files.cpio", Text: "the running kernel's own file, on two CPUs"}, {Name: "skep part linux --on two --kernel vmlinuz --initrd files.cpio --append quiet", Text: "another kernel, on a partition that stays"}},
+			files:    []manual.Entry{partFiles[0], {Name: "/boot/vmlinuz-RELEASE", Text: "the kernel that is booted by default"}, {Name: "/lib/modules/RELEASE/updates/dkms/shimos_guest.ko", Text: "the module for its console and its end"}},
+			exit:     "0 1 2 4 130", see: "skep-part(1) shimos(4)",
+		},
 		"part stats": {
 			text:        []string{"It shows entries into the kernel by cause, and system calls by number."},
 			examples:    []manual.Entry{{Name: "skep part stats two", Text: "the last run on this partition"}, {Name: "skep part stats --ledger run.ledger", Text: "a run whose ledger was kept"}},
