@@ -116,6 +116,18 @@ $(B)/test/vm/lend_down: $(B)/obj/gcc/tests/vm/guest/lend_down.o \
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -static -o $@ $^
 
+# The user space of a Linux kernel on a partition.
+$(B)/test/vm/linux_user: $(B)/obj/gcc/tests/vm/guest/linux_user.o
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -static -pthread -o $@ $^
+VM_SUITES += vm-linux
+suite_vm-linux = $(call vm_suite,Linux)
+suite_vm-linux_kind = go
+suite_vm-linux_deadline = 1260
+suite_vm-linux_needs = $(vm_needs) $(B)/bin/skep $(B)/bin/linux-boot.image \
+	$(B)/bin/linux-init $(B)/test/vm/linux_user
+
 KMODS_ASIDE += witness
 kmod_witness = tests/vm/kmod/witness
 
@@ -152,6 +164,11 @@ suite_vm-down_needs = $(suite_vm-shimos_needs) $(B)/test/vm/lend_down \
 
 MUTANTS += shimos/core
 mutants_shimos/core = shimos-*
+
+MUTANTS += shimos/linux
+mutants_shimos/linux = shimos-linux shimos-place
+# Only machines test them.
+mutants_without_shimos/linux = $(wildcard shimos/linux/*/*.c)
 
 MUTANTS += shimos/part
 mutants_shimos/part = part

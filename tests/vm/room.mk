@@ -11,7 +11,7 @@ vm_suite = $(GO) test -count=1 -json -run '^Test$(1)' ./tests/vm
 
 # The long form of each test on each kernel; `make test` runs it on one.
 FULL_SUITES += vm-both
-suite_vm-both = SKEP_VM_BOTH=1 $(call vm_suite,(Count|Dynamos(Engine|Health)|Lab(Guard|Machine)|O2gKernel|Shimos|Sms|Update(Escape|Linger|Objects)))
+suite_vm-both = SKEP_VM_BOTH=1 $(call vm_suite,(Count|Dynamos(Engine|Health)|Lab(Guard|Machine)|Linux|O2gKernel|Shimos|Sms|Update(Escape|Linger|Objects)))
 suite_vm-both_kind = go
 suite_vm-both_deadline = 3600
 suite_vm-both_needs = $(foreach s,$(VM_SUITES),$(suite_$(s)_needs)) $(update_both)

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package vm
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"skep/lab"
+	"skep/shimos/part"
+	"skep/tests/vmtest"
+)
+
+// linuxAnswer is what guest/linux_user.c computes: the sum of the squares below 300,000.
+const linuxAnswer = 8999955000050000
+
+// A linuxMachine boots a second kernel on two of its processors.
+type linuxMachine struct {
+	vm   *vmtest.VM
+	head string // of a command that boots it
+}
+
+func bootLinuxMachine(t *testing.T, kernel string) *linuxMachine {
+	t.Helper()
+	build, err := lab.BuildDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	user, err := os.ReadFile(toolPath(t, "linux_user"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := filepath.Join(build, "test", "vm", "linux_user-"+kernel+".cpio")
+	archive := part.Archive(part.ArchiveFile{Name: "init", Mode: 0o100755, Data: user})
+	if err := os.WriteFile(files, archive, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	machine := lab.Machine{Name: "linux-" + kernel, Kernel: kernel, CPUs: 4, Memory: 1024, Modules: []string{"shimos"}}
+	vm := vmtest.Boot(t, machine, vmtest.Limit(6*time.Minute))
+	head := fmt.Sprintf(`exec 2>&1; B=%s; KERNEL=%s/kernel/%s/vmlinuz; FILES=%s
+		boot() { s=0; $B/skep part linux --kernel $KERNEL --initrd $FILES "$@" || s=$?; echo status $s; }
+		await() { until grep -qs "$1" "$2"; do sleep 0.2; done; }
+		TWO='--cpus 2-3 --mem 256M'; export HOME=/run
+		`, filepath.Join(build, "bin"), build, kernel, files)
+	return &linuxMachine{vm: vm, head: head}
+}
+
+func (m *linuxMachine) shell(text string) string { return m.vm.Output(shellProgram(m.head + text)) }
+
+// linuxState prints what a run must leave as it was.
+const linuxState = "grep MemTotal /proc/meminfo; cat /sys/devices/system/cpu/online; $B/skep part list"
+
+var linuxMemory = regexp.MustCompile(`(?m)^memory: +(\d+) kB$`)
+
+// checkBoot looks at the console of a kernel that had two CPUs and 256 MiB.
+func checkBoot(t *testing.T, text string, more ...string) {
+	t.Helper()
+	kb := 0
+	if m := linuxMemory.FindStringSubmatch(text); m != nil {
+		kb, _ = strconv.Atoi(m[1])
+	}
+	if kb < 120<<10 || kb > 256<<10 {
+		t.Errorf("its memory is %d KiB", kb)
+	}
+	for _, want := range append(more, "Linux version ", "\ncpus: 2\n", fmt.Sprintf("\nanswer: %d\n", linuxAnswer)) {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+	if t.Failed() {
+		t.Logf("its console:\n%s", text)
+	}
+}
+
+// linuxParts run in this order. The long form is for `make test-full T=vm-both`.
+var linuxParts = []struct {
+	name  string
+	run   func(*linuxMachine, *testing.T)
+	short bool
+}{
+	{"first", (*linuxMachine).testInput, true},
+	{"killed", (*linuxMachine).testKilled, true},
+	{"second", (*linuxMachine).testAgain, true},
+	{"panic", (*linuxMachine).testPanic, false},
+	{"emergency", (*linuxMachine).testEmergency, false},
+	{"interrupted", (*linuxMachine).testInterrupted, false},
+	{"one", (*linuxMachine).testOneAtATime, false},
+	{"refused", (*linuxMachine).testRefusals, false},
+}
+
+// A stock Debian kernel boots on lent cores to its user space, and they come back
+// however it ends. This Linux's own log stays clean: the machine's test sees to it.
+func TestLinux(t *testing.T) {
+	vmtest.EachLong(t, "6.1", func(t *testing.T, kernel string) {
+		m := bootLinuxMachine(t, kernel)
+		before := m.shell(linuxState)
+		for _, p := range linuxParts {
+			if !p.short && !vmtest.Both {
+				continue
+			}
+			t.Run(p.name, func(t *testing.T) {
+				p.run(m, t)
+				if after := m.shell(linuxState); after != before {
+					t.Errorf("before it was %q, and is %q", before, after)
+				}
+			})
+		}
+		checkRestored(t, m.vm)
+	})
+}
+
+// testInput types a line when the kernel's program waits for it.
+func (m *linuxMachine) testInput(t *testing.T) {
+	text := m.shell(`(await answer: /run/first; echo typed) | boot $TWO --append end=echo >/run/first; cat /run/first`)
+	checkBoot(t, text, "\nread: typed\n", "skep: the kernel ended: it restarted\n", "\nstatus 0\n")
+}
+
+// testKilled kills the command while the kernel boots: the list waits for the start's end.
+func (m *linuxMachine) testKilled(t *testing.T) {
+	text := m.shell(`$B/skep part linux --kernel $KERNEL --initrd $FILES $TWO </dev/null >/run/killed & it=$!
+		until $B/skep part list | grep -q running; do sleep 0.2; done
+		kill -9 $it; s=0; wait $it || s=$?; echo status $s; cat /run/killed`)
+	checkGuest(t, "a boot that is killed gives all back", strings.HasSuffix(text, "status 137\n") && !strings.Contains(text, "answer"), "it says %q", text)
+}
+
+// testAgain boots on a partition that stays, and powers off: a kernel without a switch halts.
+func (m *linuxMachine) testAgain(t *testing.T) {
+	text := m.shell(`$B/skep part create $TWO --name stays; boot --on stays --append end=off </dev/null
+		$B/skep part list --json; $B/skep part release stays`)
+	checkBoot(t, text, "the kernel ended: it halted\nstatus 0\n", `"state": "idle"`)
+}
+
+func (m *linuxMachine) testPanic(t *testing.T) {
+	text := m.shell(`boot $TWO --append end=crash </dev/null`)
+	checkBoot(t, text, "Kernel panic - not syncing: sysrq triggered crash", "the kernel ended: it panicked\nstatus 1\n")
+}
+
+func (m *linuxMachine) testEmergency(t *testing.T) {
+	text := m.shell(`boot $TWO --append end=emergency </dev/null`)
+	checkBoot(t, text, "the kernel ended: it restarted\nstatus 0\n")
+}
+
+// testInterrupted sends what Ctrl-C sends.
+func (m *linuxMachine) testInterrupted(t *testing.T) {
+	text := m.shell(`$B/skep part linux --kernel $KERNEL --initrd $FILES $TWO --append end=stay </dev/null >/run/stays & it=$!
+		await answer: /run/stays; kill -TERM $it; s=0; wait $it || s=$?; echo status $s; cat /run/stays`)
+	checkBoot(t, text, "the kernel was stopped\nstatus 130\n")
+}
+
+func (m *linuxMachine) testOneAtATime(t *testing.T) {
+	text := m.shell(`$B/skep part linux --kernel $KERNEL --initrd $FILES $TWO --append end=stay </dev/null >/run/one & it=$!
+		until $B/skep part list | grep -q running; do sleep 0.2; done
+		boot --cpus 1 --mem 128M </dev/null; kill -TERM $it; wait $it || :`)
+	checkGuest(t, "a second kernel at once is refused", strings.Contains(text, "another partition runs a Linux kernel: only one at a time can\nstatus 4\n"),
+		"it says %q", text)
+}
+
+// testRefusals asks for what cannot be, in user space, in the module and in the boot image.
+func (m *linuxMachine) testRefusals(t *testing.T) {
+	for _, c := range []struct{ what, ask, want string }{
+		{"no files", `s=0; $B/skep part linux || s=$?; echo status $s`, "--initrd is expected"},
+		{"a file that is no kernel", `boot --kernel /bin/sh $TWO`, "/bin/sh: it is not a bzImage"},
+		{"a module of another kernel", `boot --module $B/../kmod/6.1.176-1/dynamos/dynamos.ko $TWO`, "is for Linux"},
+		{"CPUs without memory", `boot --cpus 2`, "--cpus and --mem are expected"},
+		{"less memory than the files", `boot --cpus 2-3 --mem 16M`, "create one with more memory\nstatus 4\n"},
+		{"less memory than the kernel", `boot --cpus 2-3 --mem 32M`, "in one piece for the kernel: create one with more memory\nstatus 4\n"},
+		{"words that hide ours", `boot $TWO --append 'a -- b'`, "words for init are not supported\nstatus 4\n"},
+		{"CPU 0", `boot --cpus 0 --mem 256M`, "CPU 0"},
+	} {
+		text := m.shell(c.ask + " </dev/null")
+		checkGuest(t, "refused: "+c.what, strings.Contains(text, c.want), "it says %q", text)
+	}
+}
