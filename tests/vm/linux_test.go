@@ -48,7 +48,7 @@ func bootLinuxMachine(t *testing.T, kernel string) *linuxMachine {
 	head := fmt.Sprintf(`exec 2>&1; B=%s; KERNEL=%s/kernel/%s/vmlinuz; FILES=%s
 		boot() { s=0; $B/skep part linux --kernel $KERNEL --initrd $FILES "$@" || s=$?; echo status $s; }
 		await() { until grep -qs "$1" "$2"; do sleep 0.2; done; }
-		TWO='--cpus 2-3 --mem 256M'; export HOME=/run
+		TWO='--cpus 2-3 --mem 160M'; export HOME=/run
 		`, filepath.Join(build, "bin"), build, kernel, files)
 	return &linuxMachine{vm: vm, head: head}
 }
@@ -60,14 +60,14 @@ const linuxState = "grep MemTotal /proc/meminfo; cat /sys/devices/system/cpu/onl
 
 var linuxMemory = regexp.MustCompile(`(?m)^memory: +(\d+) kB$`)
 
-// checkBoot looks at the console of a kernel that had two CPUs and 256 MiB.
+// checkBoot looks at the console of a kernel that had two CPUs and 160 MiB.
 func checkBoot(t *testing.T, text string, more ...string) {
 	t.Helper()
 	kb := 0
 	if m := linuxMemory.FindStringSubmatch(text); m != nil {
 		kb, _ = strconv.Atoi(m[1])
 	}
-	if kb < 120<<10 || kb > 256<<10 {
+	if kb < 80<<10 || kb > 160<<10 {
 		t.Errorf("its memory is %d KiB", kb)
 	}
 	for _, want := range append(more, "Linux version ", "\ncpus: 2\n", fmt.Sprintf("\nanswer: %d\n", linuxAnswer)) {
@@ -173,7 +173,7 @@ func (m *linuxMachine) testRefusals(t *testing.T) {
 		{"less memory than the files", `boot --cpus 2-3 --mem 16M`, "create one with more memory\nstatus 4\n"},
 		{"less memory than the kernel", `boot --cpus 2-3 --mem 32M`, "in one piece for the kernel: create one with more memory\nstatus 4\n"},
 		{"words that hide ours", `boot $TWO --append 'a -- b'`, "words for init are not supported\nstatus 4\n"},
-		{"CPU 0", `boot --cpus 0 --mem 256M`, "CPU 0"},
+		{"CPU 0", `boot --cpus 0 --mem 160M`, "CPU 0"},
 	} {
 		text := m.shell(c.ask + " </dev/null")
 		checkGuest(t, "refused: "+c.what, strings.Contains(text, c.want), "it says %q", text)
