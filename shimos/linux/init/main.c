@@ -84,6 +84,11 @@ static void load_console(void)
 int main(int argc, char **argv, char **environment)
 {
 	(void)argc;
+	if (getpid() != 1) {
+		fprintf(stderr, "this is the first program of a kernel that "
+				"'skep part linux' boots, and nothing else\n");
+		return 2;
+	}
 	mkdir("/dev", 0755);
 	mkdir("/proc", 0755);
 	if (mount("none", "/dev", "devtmpfs", 0, NULL) ||
