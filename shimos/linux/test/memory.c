@@ -116,6 +116,23 @@ static void test_places(void)
 	}
 }
 
+/* To the last byte of a range, and one byte further. */
+static void test_edge(void)
+{
+	const u64 mib[] = {256, 32, 300, 128, 0, 0};
+	struct shimos_ranges pool = make_pool(mib);
+	struct shimos_place_file k = {.offset = 100 * MIB, .length = 8 * MIB};
+	struct shimos_place_file i = {.offset = 2 * MIB, .length = 30 * MIB};
+	struct shimos_place got;
+
+	tap_ok(!shimos_place_make(&pool, &file, &k, &i, &got, &why) &&
+		       !got.move,
+	       "place: a file to the end of a piece stays");
+	i.length++;
+	tap_ok(!shimos_place_make(&pool, &file, &k, &i, &got, &why) && got.move,
+	       "place: a file one byte longer is moved");
+}
+
 static void test_files(void)
 {
 	const u64 mib[] = {256, 4, 0, 0}, none[] = {0, 0};
@@ -248,6 +265,7 @@ static void test_command(void)
 int main(void)
 {
 	test_places();
+	test_edge();
 	test_files();
 	test_params();
 	test_many_ranges();

@@ -83,6 +83,10 @@ func TestSpoiledConsoleEndsTheRun(t *testing.T) {
 	if n, err := c.give([]byte("x")); n != 0 || !errors.Is(err, errSpoiled) {
 		t.Errorf("input: %d, %v", n, err)
 	}
+	l.In.Take = ^uint32(uapi.SkepLinuxRing)
+	if n, err := c.give([]byte("x")); n != 0 || !errors.Is(err, errSpoiled) {
+		t.Errorf("input, by one byte: %d, %v", n, err)
+	}
 	for state, want := range map[uapi.SkepLinuxState]LinuxEnd{
 		uapi.LinuxRestart: EndRestart, uapi.LinuxPowerOff: EndPowerOff, uapi.LinuxHalt: EndHalt, uapi.LinuxPanic: EndPanic,
 	} {
