@@ -258,11 +258,12 @@ func TestProgramOfTheOperator(t *testing.T) {
 	}
 	s := a.beginLasting(l)
 	s.write(proto.ExecStdout, []byte("out"))
+	p.awaitText(t, "out") // an agent says how a lease ended when the hub has its stream
 	s.write(proto.ExecExit, exitFrame(5))
 	s.Close()
 	a.sendDone(l, nil)
 	if v := receiveFrom(t, "the end", p.ended); v.status != 5 || v.err != nil || v.out != "out" {
-		t.Errorf("%+v", v)
+		t.Errorf("%+v: %v", v, v.err)
 	}
 	waitUntil(t, "the ledger", func() bool {
 		list, err := w.cli.Ledger(t.Context(), LedgerQuery{Call: l.Call})
