@@ -217,15 +217,16 @@ func (h *Hub) endProgram(x *execution) {
 	if x.whole { // the node says next how it ended
 		drain = h.cfg.execIn
 	}
-	for begun {
+	for away := false; begun; {
 		late := time.NewTimer(drain)
 		select {
 		case <-x.answered:
 			begun = false
 		case <-late.C:
 			h.mu.Lock()
-			begun = x.whole && x.call.isAway() // it says so when it is back
+			is := x.whole && x.call.isAway() // it says so when it is back
 			h.mu.Unlock()
+			begun, away = is || away, is // and has as long again for it
 		case <-h.stop:
 			begun = false
 		}

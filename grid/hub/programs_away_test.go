@@ -143,7 +143,7 @@ func TestProgramOutlivesItsConnection(t *testing.T) {
 // What a program wrote last arrives although its lease has ended, and an exit status is not taken
 // back by a node that is away when it should say how the lease ended.
 func TestEndOfAProgramThatIsAway(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.execDrain, c.execIn = 10*time.Millisecond, 10*time.Millisecond })
+	w := newWorld(t, func(c *Config) { c.execDrain = 10 * time.Millisecond })
 	ada := w.addUser("ada", Terms{})
 	a := w.startAgent(2)
 	p := ada.exec(a, nil)
@@ -167,7 +167,8 @@ func TestEndOfAProgramThatIsAway(t *testing.T) {
 	p = ada.exec(a, nil)
 	l = a.nextLease()
 	s = a.beginLasting(l)
-	s.write(proto.ExecStdout, nil)
+	s.write(proto.ExecStdout, []byte("out"))
+	p.awaitText(t, "out")
 	a.stayAway()
 	s.write(proto.ExecExit, exitFrame(4))
 	s.Close()
@@ -179,6 +180,28 @@ func TestEndOfAProgramThatIsAway(t *testing.T) {
 	a.sendDone(l, nil)
 	ada.noCalls()
 	waitUntil(t, "the ledger", func() bool { return countDone(t, w) == 2 })
+}
+
+// Nor is its lease, however long the node stays away within the time for that.
+func TestEndedProgramIsKeptWhileItsNodeIsAway(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.execIn = time.Millisecond })
+	ada := w.addUser("ada", Terms{})
+	a := w.startAgent(1)
+	p := ada.exec(a, nil)
+	s := a.beginLasting(a.nextLease())
+	s.write(proto.ExecStdout, []byte("out"))
+	p.awaitText(t, "out")
+	a.stayAway()
+	s.write(proto.ExecExit, exitFrame(4))
+	s.Close()
+	if v := receiveFrom(t, "the end", p.ended); v.status != 4 || v.err != nil {
+		t.Errorf("%+v", v)
+	}
+	for range 50 {
+		if v, err := ada.cli.Calls(t.Context(), ""); err != nil || len(v.List) != 1 || v.List[0].State != CallAway {
+			t.Fatalf("%+v %v", v, err)
+		}
+	}
 }
 
 // A program ends with a node that does not come back in time, whether it runs there or waits.
