@@ -121,11 +121,17 @@ func (ca *CA) SignUser(csr []byte, id string) ([]byte, error) {
 	return ca.sign(csr, id, unitUser, userDays*day)
 }
 
+// SignStandby makes the certificate of a hub that follows this one.
+func (ca *CA) SignStandby(csr []byte, id string) ([]byte, error) {
+	return ca.sign(csr, id, unitStandby, userDays*day)
+}
+
 // Organizational units in certificates. They keep what nodes may do from users, and the
 // other way round.
 const (
-	unitNode = "node"
-	unitUser = "user"
+	unitNode    = "node"
+	unitUser    = "user"
+	unitStandby = "standby"
 )
 
 func (ca *CA) sign(csr []byte, id, unit string, life time.Duration) ([]byte, error) {
@@ -158,8 +164,11 @@ func (ca *CA) sign(csr []byte, id, unit string, life time.Duration) ([]byte, err
 // certificate is verified if there is one; a machine that joins has none. Handlers
 // call PeerNode. The server's key and certificate are generated at each start, and
 // again when the certificate is old, so they are never on the disk.
-func (ca *CA) HubTLS(protos ...string) (*tls.Config, error) {
-	s := &server{ca: ca, now: time.Now}
+func (ca *CA) HubTLS(protos ...string) (*tls.Config, error) { return ca.RankTLS(Rank{}, protos...) }
+
+// RankTLS is HubTLS for a hub of this rank.
+func (ca *CA) RankTLS(rank Rank, protos ...string) (*tls.Config, error) {
+	s := &server{ca: ca, rank: rank, now: time.Now}
 	if _, err := s.certificate(nil); err != nil {
 		return nil, err
 	}
@@ -177,6 +186,9 @@ func PeerNode(state tls.ConnectionState) (id string, ok bool) { return peerOf(st
 // PeerUser returns the id in a verified client certificate of SignUser.
 func PeerUser(state tls.ConnectionState) (id string, ok bool) { return peerOf(state, unitUser) }
 
+// PeerStandby returns the id in a verified client certificate of SignStandby.
+func PeerStandby(state tls.ConnectionState) (id string, ok bool) { return peerOf(state, unitStandby) }
+
 func peerOf(state tls.ConnectionState, unit string) (id string, ok bool) {
 	if len(state.VerifiedChains) == 0 || len(state.PeerCertificates) == 0 {
 		return "", false
@@ -188,7 +200,7 @@ func peerOf(state tls.ConnectionState, unit string) (id string, ok bool) {
 	return name.CommonName, true
 }
 
-func (ca *CA) serverCertificate(now time.Time) (*tls.Certificate, error) {
+func (ca *CA) serverCertificate(now time.Time, rank Rank) (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -200,6 +212,7 @@ func (ca *CA) serverCertificate(now time.Time) (*tls.Certificate, error) {
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		DNSNames:    []string{ServerName, "localhost"},
 	}
+	rank.mark(t)
 	if host, err := os.Hostname(); err == nil && host != "localhost" {
 		t.DNSNames = append(t.DNSNames, host)
 	}

@@ -45,7 +45,7 @@ func blockPath(t *testing.T, path ...string) {
 func TestCertificates(t *testing.T) {
 	ca, n := openCA(t, t.TempDir()), openNode(t, t.TempDir(), here)
 	admitNode(t, ca, n)
-	server, err := ca.serverCertificate(time.Now())
+	server, err := ca.serverCertificate(time.Now(), Rank{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,6 +57,7 @@ type Node struct {
 	admit Admission
 	cert  *x509.Certificate
 	ca    *x509.Certificate
+	known known
 }
 
 // stored is the content of identity.json. It is one file, so that it is replaced atomically.
@@ -111,6 +112,9 @@ func OpenNode(dir string, m Machine) (*Node, error) {
 		err = n.setIdentity(s)
 	}
 	if err != nil {
+		return nil, err
+	}
+	if err := n.readKnown(); err != nil {
 		return nil, err
 	}
 	return n, n.readAdmission()
@@ -347,6 +351,7 @@ func (n *Node) TLS(protos ...string) (*tls.Config, error) {
 	pool.AddCert(n.ca)
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, NextProtos: protos, RootCAs: pool, ServerName: ServerName,
+		VerifyConnection: n.checkHub,
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			return &tls.Certificate{Certificate: [][]byte{n.Admission().Certificate}, PrivateKey: n.key}, nil
 		},
@@ -372,6 +377,9 @@ func verifyPinned(state tls.ConnectionState, digest [32]byte) error {
 	}
 	if !found {
 		return ErrWrongHub
+	}
+	if RankOf(state.PeerCertificates[0]).Standby {
+		return ErrStandby
 	}
 	_, err := state.PeerCertificates[0].Verify(x509.VerifyOptions{
 		DNSName: ServerName, Roots: pool,

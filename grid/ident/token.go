@@ -67,6 +67,8 @@ type Tokens struct {
 	file string
 	ca   [32]byte
 	now  func() time.Time
+	// Stored gets the file's text each time it was replaced, with the lock held; or nil.
+	Stored func(text []byte)
 }
 
 // TokenInfo is what the hub keeps of a token.
@@ -85,7 +87,7 @@ func OpenTokens(dir string, ca [32]byte) (*Tokens, error) {
 	if err := StateDir(dir); err != nil {
 		return nil, err
 	}
-	return &Tokens{filepath.Join(dir, "tokens.json"), ca, time.Now}, nil
+	return &Tokens{file: filepath.Join(dir, "tokens.json"), ca: ca, now: time.Now}, nil
 }
 
 // OpenUserTokens opens the store of the tokens that open accounts of users. They are in another
@@ -94,6 +96,15 @@ func OpenUserTokens(dir string, ca [32]byte) (*Tokens, error) {
 	s, err := OpenTokens(dir, ca)
 	if err == nil {
 		s.file = filepath.Join(dir, "user-tokens.json")
+	}
+	return s, err
+}
+
+// OpenStandbyTokens opens the store of the tokens with which a standby gets the hub's state.
+func OpenStandbyTokens(dir string, ca [32]byte) (*Tokens, error) {
+	s, err := OpenTokens(dir, ca)
+	if err == nil {
+		s.file = filepath.Join(dir, "standby-tokens.json")
 	}
 	return s, err
 }
@@ -225,7 +236,13 @@ func (s *Tokens) modifyHeld(f func(map[string]*TokenInfo) error) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(s.file, append(b, '\n'))
+	if err := writeFile(s.file, append(b, '\n')); err != nil {
+		return err
+	}
+	if s.Stored != nil {
+		s.Stored(append(b, '\n'))
+	}
+	return nil
 }
 
 func (s *Tokens) read() (map[string]*TokenInfo, error) {
