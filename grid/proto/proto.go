@@ -50,9 +50,14 @@ const (
 	PathLogin = "/v1/login" // of users
 	PathRenew = "/v1/renew"
 	PathClaim = "/v1/claim"
-	pathBlob  = "/v1/blob/"
-	pathCall  = "/v1/call/"
-	pathExec  = "/v1/exec/"
+	PathEpoch = "/v1/epoch"
+	// Of standbys.
+	PathStandby = "/v1/standby"
+	PathCopy    = "/v1/standby/copy"
+	PathYield   = "/v1/standby/yield"
+	pathBlob    = "/v1/blob/"
+	pathCall    = "/v1/call/"
+	pathExec    = "/v1/exec/"
 )
 
 // Patterns for http.ServeMux.
@@ -61,6 +66,7 @@ const (
 	PatternLogin  = "POST " + PathLogin
 	PatternRenew  = "POST " + PathRenew
 	PatternClaim  = "POST " + PathClaim
+	PatternEpoch  = "POST " + PathEpoch
 	PatternBlob   = "GET " + pathBlob + "{digest}"
 	PatternArgs   = "GET " + pathCall + "{call}/args"
 	PatternResult = "PUT " + pathCall + "{call}/result"
@@ -122,6 +128,7 @@ const (
 	VerbResume  Verb = "resume" // a lease that the node carried goes on
 	VerbExec    Verb = "exec"
 	VerbStop    Verb = "stop"
+	VerbHubs    Verb = "hubs" // where else the hub may be
 )
 
 // Subjects.
@@ -276,6 +283,8 @@ type Hello struct {
 	Callbacks bool `json:"callbacks,omitempty"`
 	// Objects: it knows Worker.Object and Forget.Object.
 	Objects bool `json:"objects,omitempty"`
+	// Hubs: it knows Hubs, and Welcome.Hubs.
+	Hubs bool `json:"hubs,omitempty"`
 }
 
 // Welcome answers Hello; a refusal has Problem, and the hub's own revision.
@@ -284,6 +293,21 @@ type Welcome struct {
 	Version  string   `json:"version"`
 	Problem  *Problem `json:"problem,omitempty"`
 	Ended    []string `json:"ended,omitempty"` // sessions of the hello that have ended
+	Hubs     []string `json:"hubs,omitempty"`  // addresses of the hub's standby
+}
+
+// Hubs tells a node the addresses of the hub's standby, which may take over.
+type Hubs struct {
+	Addresses []string `json:"addresses"`
+}
+
+// HeaderHubs has the address of the hub's standby in answers to users.
+const HeaderHubs = "Skep-Hubs"
+
+// Epoch tells a hub that another one took over from it: with the certificate of that one, which
+// has the hub's own CA and a greater epoch.
+type Epoch struct {
+	Proof []byte `json:"proof"` // DER
 }
 
 // A Kernel says what Skep changes in a node's kernel.
