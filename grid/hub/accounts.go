@@ -47,7 +47,8 @@ type accountsFile struct {
 // accounts are the users of a hub. The lock guards the content and the file. What is in a list
 // is never changed but replaced.
 type accounts struct {
-	file string
+	file   string
+	stored func([]byte) // gets the file's text, with the lock held; or nil
 
 	mu   sync.Mutex
 	list accountsFile
@@ -113,10 +114,14 @@ func (a *accounts) change(f func(*accountsFile) error) error {
 	}
 	b, err := json.MarshalIndent(next, "", "\t")
 	if err == nil {
-		err = atomicfile.Write(a.file, append(b, '\n'), 0o600)
+		b = append(b, '\n')
+		err = atomicfile.Write(a.file, b, 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("the list of users cannot be stored: %w", err)
+	}
+	if a.stored != nil {
+		a.stored(b)
 	}
 	a.list = next
 	return nil

@@ -46,7 +46,11 @@ type moduleRecord struct {
 }
 
 // runRecords is the folder of a hub's records; dir is empty if it stores none.
-type runRecords struct{ dir string }
+type runRecords struct {
+	dir     string
+	stored  func(v *runRecord, text []byte) // after each write; or nil
+	removed func(key string)
+}
 
 func (r runRecords) path(key string) string { return filepath.Join(r.dir, key+".json") }
 
@@ -55,7 +59,21 @@ func (r runRecords) write(v runRecord) error {
 	if err != nil {
 		return err
 	}
-	return diskFull(r.dir, atomicfile.Write(r.path(v.Key), append(b, '\n'), 0o600))
+	b = append(b, '\n')
+	if err := atomicfile.Write(r.path(v.Key), b, 0o600); err != nil {
+		return diskFull(r.dir, err)
+	}
+	if r.stored != nil {
+		r.stored(&v, b)
+	}
+	return nil
+}
+
+func (r runRecords) remove(key string) {
+	os.Remove(r.path(key))
+	if r.removed != nil {
+		r.removed(key)
+	}
 }
 
 var runKey = lazy.Regexp(`^[0-9a-f]{12}$`)
@@ -136,7 +154,7 @@ func (k *keeper) remove() {
 	defer k.mu.Unlock()
 	k.closed = true
 	if k.to.dir != "" {
-		os.Remove(k.to.path(k.record.Key))
+		k.to.remove(k.record.Key)
 	}
 }
 

@@ -32,7 +32,7 @@ func TestNumbersAreReserved(t *testing.T) {
 
 // A record that cannot be used is reported and removed; the others count.
 func TestDamagedRecord(t *testing.T) {
-	r := runRecords{t.TempDir()}
+	r := runRecords{dir: t.TempDir()}
 	good := runRecord{Key: "0123456789ab", RunRequest: RunRequest{Name: "a", Dirs: []string{"/"}}}
 	if err := r.write(good); err != nil {
 		t.Fatal(err)

@@ -148,12 +148,25 @@ func (u *unpacker) takePackage(digest string, body io.Reader) error {
 // writeNumbers makes sure that the hub gives no number that the one of before gave, even after
 // the backup.
 func (u *unpacker) writeNumbers(b []byte) error {
+	return writeSkipped(filepath.Join(u.dir, numbersFile), b, time.Now())
+}
+
+// skipNumbers makes sure that the hub of a copy gives no number that the one it was copied from gives.
+func skipNumbers(file string, now time.Time) error {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	return writeSkipped(file, b, now)
+}
+
+func writeSkipped(file string, b []byte, now time.Time) error {
 	stored, ok := parseNumbers(b)
 	if !ok {
-		return errors.New("the backup is damaged: it has no number of a last lease")
+		return errors.New("the copy is damaged: it has no number of a last lease")
 	}
-	next := max(stored, uint64(time.Now().UnixMilli())*1000) + numbersRestored
-	return atomicfile.Write(filepath.Join(u.dir, numbersFile), []byte(strconv.FormatUint(next, 10)+"\n"), 0o600)
+	next := max(stored, uint64(now.UnixMilli())*1000) + numbersRestored
+	return atomicfile.Write(file, []byte(strconv.FormatUint(next, 10)+"\n"), 0o600)
 }
 
 func (u *unpacker) takeLedger(b []byte) error {

@@ -21,7 +21,8 @@ import (
 // id to one key: whoever knows a node's public key knows its id. The lock guards the
 // map and the file.
 type roster struct {
-	file string
+	file   string
+	stored func([]byte) // gets the file's text, with the lock held; or nil
 
 	mu   sync.Mutex
 	list map[string]member
@@ -199,5 +200,12 @@ func (r *roster) save() error {
 	if err != nil {
 		return err
 	}
-	return diskFull(filepath.Dir(r.file), atomicfile.Write(r.file, append(b, '\n'), 0o600))
+	b = append(b, '\n')
+	if err := atomicfile.Write(r.file, b, 0o600); err != nil {
+		return diskFull(filepath.Dir(r.file), err)
+	}
+	if r.stored != nil {
+		r.stored(b)
+	}
+	return nil
 }

@@ -36,6 +36,7 @@ type spooler struct {
 	filesMax int64 // others need descriptors too
 	files    atomic.Int64
 	create   func(dir, pattern string) (*os.File, error) // tests make it fail
+	removed  func(path string)                           // of a file that a later hub would have found; or nil
 }
 
 // A spool holds the bytes of one transfer: arguments or a result. One writer
@@ -257,6 +258,9 @@ func (s *spool) put() {
 		s.file.Close()
 		if s.left {
 			os.Remove(s.file.Name())
+		}
+		if s.name != "" && s.from.removed != nil {
+			s.from.removed(s.file.Name())
 		}
 		return
 	}
