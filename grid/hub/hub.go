@@ -68,7 +68,7 @@ type Config struct {
 	unauthenticated, unread, transfers int // limits that tests change
 	bodyIn, hostIn, execIn, release    time.Duration
 	execDrain, execPoll                time.Duration
-	returnIn, stall                    time.Duration
+	returnIn, stall, copyStall         time.Duration
 }
 
 // Files of the state directory.
@@ -108,6 +108,7 @@ type Hub struct {
 	records    runRecords
 	streams    streams
 	linked     *queueListener // of streams
+	mirror     *mirror
 	unlock     func()
 	started    time.Time
 	port       net.Listener
@@ -169,7 +170,7 @@ func (c *Config) setDefaults() error {
 	for _, l := range []struct {
 		limit *time.Duration
 		most  time.Duration
-	}{{&c.bodyIn, handshakeIn}, {&c.hostIn, joinTime}, {&c.execIn, execJoinIn}, {&c.execDrain, execDrain}, {&c.execPoll, execPoll}, {&c.release, releaseMax}, {&c.returnIn, returnTime}, {&c.Hold, holdTime}, {&c.stall, stallIn}} {
+	}{{&c.bodyIn, handshakeIn}, {&c.hostIn, joinTime}, {&c.execIn, execJoinIn}, {&c.execDrain, execDrain}, {&c.execPoll, execPoll}, {&c.release, releaseMax}, {&c.returnIn, returnTime}, {&c.Hold, holdTime}, {&c.stall, stallIn}, {&c.copyStall, copyStall}} {
 		if *l.limit == 0 {
 			*l.limit = l.most
 		}
@@ -204,6 +205,7 @@ func Open(cfg Config) (*Hub, error) {
 		watchers: map[string]map[*watcher]bool{}, greeting: crowd{most: handshakes}, unknown: crowd{most: cfg.unauthenticated},
 	}
 	h.tally.began, h.looked = h.started, cfg.look()
+	h.mirror = newMirror(h.stop, cfg.copyStall)
 	if err := h.open(); err != nil {
 		h.Close()
 		return nil, err
