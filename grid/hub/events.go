@@ -24,7 +24,7 @@ const watchDepth = 4096
 func (h *Hub) emit(e Event) {
 	lockdep.AssertHeld(&h.mu)
 	e.Time = h.cfg.Now()
-	if e.Type == "node" {
+	if e.Type == "node" || e.Type == eventHubs {
 		for _, list := range h.watchers {
 			e.tell(list)
 		}

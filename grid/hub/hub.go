@@ -28,6 +28,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -55,9 +56,14 @@ type Config struct {
 	Quotas    Quotas
 	// Keep stores runs and sessions, so that masters go on with a hub that is started
 	// after this one was killed.
-	Keep  bool
-	Hold  time.Duration // for so long runs of a hub that was killed are kept (2 min)
-	Sched sched.Config
+	Keep bool
+	Hold time.Duration // for so long runs of a hub that was killed are kept (2 min)
+	// Fenced is called when another hub took over from this one. The program must end, and
+	// not by Close, which ends the sessions that go on there.
+	Fenced func(error)
+	// Stands is told what a standby has, each time that it changes; or nil.
+	Stands func(StandbyInfo)
+	Sched  sched.Config
 	// Now is the time, with a monotonic reading as that of time.Now: leases, silences and deadlines
 	// do not follow a step of the machine's clock.
 	Now func() time.Time
@@ -108,13 +114,21 @@ type Hub struct {
 	records    runRecords
 	streams    streams
 	linked     *queueListener // of streams
-	mirror     *mirror
-	unlock     func()
-	started    time.Time
-	port       net.Listener
-	control    net.Listener
-	stop       chan struct{}
-	served     sync.WaitGroup
+
+	standing      standing // only standbyMu's holder writes it
+	proof         []byte   // this hub's certificate
+	standbyTokens *ident.Tokens
+	mirror        *mirror
+	over          atomic.Bool // another hub took over
+	standbyMu     sync.Mutex  // guards standby and their files
+	standby       standbyRecord
+
+	unlock  func()
+	started time.Time
+	port    net.Listener
+	control net.Listener
+	stop    chan struct{}
+	served  sync.WaitGroup
 
 	greeting crowd // in a handshake
 	unknown  crowd // without a node's certificate
@@ -233,6 +247,9 @@ func (h *Hub) open() (err error) {
 	if h.unlock, err = ident.TryLock(filepath.Join(h.cfg.State, lockFile)); err != nil {
 		return fmt.Errorf("another hub uses %s: stop it, or give this one another --state: %w", h.cfg.State, err)
 	}
+	if err := h.openStanding(); err != nil {
+		return err
+	}
 	removeSpools(h.cfg.Spool)
 	base, err := reserveNumbers(filepath.Join(h.cfg.State, numbersFile), uint64(h.cfg.Now().UnixMilli())*1000)
 	if err != nil {
@@ -258,6 +275,9 @@ func (h *Hub) open() (err error) {
 	if err = h.openUsers(); err != nil {
 		return err
 	}
+	if err = h.openMirror(); err != nil {
+		return err
+	}
 	if h.blobs, err = openBlobs(h.cfg); err != nil {
 		return err
 	}
@@ -280,10 +300,15 @@ func (h *Hub) listen() error {
 	if err := sub.SetPendingLimits(-1, 512<<20); err != nil {
 		return err
 	}
-	conf, err := h.ca.HubTLS(proto.ALPNNats, proto.ALPNHTTP)
+	conf, err := h.ca.RankTLS(ident.Rank{Epoch: h.standing.Epoch}, proto.ALPNNats, proto.ALPNHTTP)
 	if err != nil {
 		return err
 	}
+	own, err := conf.GetCertificate(nil)
+	if err != nil {
+		return err
+	}
+	h.proof = own.Certificate[0]
 	if h.port, err = net.Listen("tcp", h.cfg.Listen); err != nil {
 		return listenError(h.cfg.Listen, err)
 	}
@@ -298,8 +323,9 @@ func (h *Hub) listen() error {
 	h.goServe(&http.Server{Handler: h.countHandlers(h.webHandler()), ConnState: h.webState}, web)
 	h.linked = newQueueListener(h.port.Addr())
 	h.goServe(&http.Server{Handler: h.countHandlers(fromStream(h.webHandler())), ConnContext: withStream}, h.linked)
-	h.goServe(&http.Server{Handler: h.countHandlers(h.controlHandler()), ConnContext: withUser}, h.control)
-	h.served.Add(3)
+	h.goServe(&http.Server{Handler: h.countHandlers(h.mirror.settling(h.controlHandler())), ConnContext: withUser}, h.control)
+	h.served.Add(4)
+	go func() { defer h.served.Done(); h.tellFormer() }()
 	go func() { defer h.served.Done(); h.accept(conf, web) }()
 	go func() { defer h.served.Done(); h.runRolls(h.stop) }()
 	go func() { defer h.served.Done(); h.runTicker(h.stop) }()
@@ -320,12 +346,13 @@ func (h *Hub) goServe(s *http.Server, l net.Listener) {
 func (h *Hub) countHandlers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.mu.Lock()
-		closed := h.closed
+		closed := h.closed || h.over.Load()
 		if !closed {
 			h.served.Add(1)
 		}
 		h.mu.Unlock()
 		if closed {
+			w.Header().Set("Connection", "close") // another hub may answer
 			writeProblem(w, http.StatusServiceUnavailable, proto.ProblemGone, "%v", errStops)
 			return
 		}

@@ -39,6 +39,7 @@ type node struct {
 	lasting  bool     // and that such a program may be the operator's, with streams that last
 	data     bool     // and Lease.Data
 	objects  bool     // and Worker.Object
+	hubs     bool     // and proto.Hubs
 	beats    uint64
 	leases   int
 	adopted  map[sched.Fence]*adopted // those of Hub.adopted that it has; nil until the first
@@ -271,6 +272,7 @@ func (h *Hub) handleHello(n *node, name, reply string, v *proto.Hello, err error
 		if w.Problem = h.admitNode(n, name, v); w.Problem == nil {
 			w.Revision, _ = proto.CommonRevision(proto.Revision, v.Revision)
 			w.Ended = h.endedOf(v.Sessions)
+			w.Hubs = h.otherHubs()
 		}
 	} else {
 		w.Problem = &proto.Problem{Code: proto.ProblemRequest, Text: "the hub cannot read this node's hello: update the older skep"}
@@ -309,7 +311,7 @@ func (h *Hub) admitNode(n *node, name string, v *proto.Hello) *proto.Problem {
 	} else if n.ready {
 		h.endExecs(n, otherExecs, "the node's agent connected again")
 	}
-	n.ready, n.boot, n.releases, n.rolls, n.holds, n.programs, n.lasting, n.data, n.objects = true, v.Boot, v.Releases, v.Rolls, v.Holds, v.Programs, v.Lasting, v.Data, v.Objects
+	n.ready, n.boot, n.releases, n.rolls, n.holds, n.programs, n.lasting, n.data, n.objects, n.hubs = true, v.Boot, v.Releases, v.Rolls, v.Holds, v.Programs, v.Lasting, v.Data, v.Objects, v.Hubs
 	if i.State == NodeBarred {
 		return &proto.Problem{Code: proto.ProblemRequest, Text: "the hub gives this node no work, for it failed a safety check (" + i.Problem + "): repair it, then restart the hub"}
 	}
