@@ -4,7 +4,6 @@ package hub
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -424,7 +423,7 @@ func (h *Hub) openRecords() error {
 	if err := ident.StateDir(dir); err != nil {
 		return err
 	}
-	h.records = runRecords{dir}
+	h.records = runRecords{dir, h.copyRecord, func(key string) { h.mirror.remove(runFolder + key + ".json") }}
 	h.restoreRuns()
 	if h.back.open {
 		h.served.Add(1)
@@ -450,7 +449,7 @@ func (h *Hub) restoreRuns() {
 		}
 		if _, err := h.openRunAs(v, false); err != nil {
 			h.log.Error("a run is lost", "run", v.Name, "error", err)
-			os.Remove(h.records.path(v.Key))
+			h.records.remove(v.Key)
 		}
 	}
 	h.back.open = len(list) > 0

@@ -116,7 +116,7 @@ func (h *Hub) readState() (names []string, files map[string][]byte, packages []s
 	files = map[string][]byte{}
 	read := func(name string) error {
 		b, err := os.ReadFile(filepath.Join(h.cfg.State, name))
-		if os.IsNotExist(err) && (name == rosterFile || name == tokensFile || name == usersFile || name == userTokensFile) {
+		if os.IsNotExist(err) && (name == rosterFile || name == tokensFile || name == usersFile || name == userTokensFile || name == standingFile) {
 			return nil // nothing joined yet
 		}
 		if err == nil {
@@ -130,7 +130,7 @@ func (h *Hub) readState() (names []string, files map[string][]byte, packages []s
 		defer h.roster.mu.Unlock()
 		h.accounts.mu.Lock()
 		defer h.accounts.mu.Unlock()
-		for _, name := range []string{"ca.key", "ca.crt", numbersFile, "engine/keys.json", tokensFile, userTokensFile, rosterFile, usersFile} {
+		for _, name := range []string{"ca.key", "ca.crt", standingFile, numbersFile, "engine/keys.json", tokensFile, userTokensFile, rosterFile, usersFile} {
 			if err := read(name); err != nil {
 				return err
 			}

@@ -22,7 +22,7 @@ const (
 )
 
 // backupName is a name between backup.json and sums. It leads to no other folder.
-var backupName = lazy.Regexp(`^(ca\.key|ca\.crt|fences|engine/keys\.json|(user-)?tokens\.json|nodes\.json|users\.json|` +
+var backupName = lazy.Regexp(`^(ca\.key|ca\.crt|fences|epoch|engine/keys\.json|(user-)?tokens\.json|nodes\.json|users\.json|` +
 	`rolls/(audit\.log|harmed|signed/[0-9a-f]{64}|[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}\.json)|packages/[0-9a-f]{64}|ledger/[0-9]{8})$`)
 
 // needed are the files without which a backup is none.

@@ -39,6 +39,7 @@ var ErrHubEnded = errors.New("the hub ended before it answered: start `skep up` 
 type Client struct {
 	socket string
 	far    func(context.Context) (net.Conn, error) // connects over TLS, in place of socket
+	user   *ident.Node                             // of a far client, or nil
 	http   *http.Client
 	long   *http.Client // of requests that last as long as a run
 	// Away is called when a far hub does not answer for a while, with why, and with nil when it
@@ -182,6 +183,7 @@ func (c *Client) requestOnce(ctx context.Context, method, path string, in any) (
 		}
 		return nil, ident.ExplainClock(err)
 	}
+	c.noteHub(resp.Header.Get(proto.HeaderHubs))
 	if resp.StatusCode/100 == 2 {
 		return resp, nil
 	}
@@ -282,10 +284,15 @@ type Stream struct {
 func (s *Stream) Next() (e Event, err error) {
 	for {
 		e = Event{}
-		if err = s.dec.Decode(&e); err != nil || e.Type != "want" || s.far == nil {
+		err = s.dec.Decode(&e)
+		switch {
+		case err == nil && s.far != nil && e.Type == "want":
+			go s.far.answerWant(e.State, e.Text)
+		case err == nil && s.far != nil && e.Type == eventHubs:
+			s.far.client.noteHub(e.Text)
+		default:
 			return e, err
 		}
-		go s.far.answerWant(e.State, e.Text)
 	}
 }
 

@@ -53,6 +53,7 @@ func (h *Hub) controlHandler() http.Handler {
 	mux.HandleFunc("POST /v1/jobs/{job}/checkpoint", h.checkpointJob)
 	mux.HandleFunc("POST /v1/packages", h.storePackage)
 	h.handleUsers(mux)
+	h.handleStandby(mux)
 	mux.HandleFunc("GET /v1/rolls", h.listRolls)
 	mux.HandleFunc("GET /v1/rolls/{name}/audit", h.auditRoll)
 	mux.HandleFunc("POST /v1/rolls", h.beginRoll)
@@ -86,12 +87,16 @@ func (h *Hub) status() Status {
 
 // advertisedAddress is the address for nodes; users may override it.
 func (h *Hub) advertisedAddress() string {
-	if h.cfg.Advertise != "" {
-		return h.cfg.Advertise
+	return advertised(&h.cfg, h.port.Addr())
+}
+
+func advertised(cfg *Config, listens net.Addr) string {
+	if cfg.Advertise != "" {
+		return cfg.Advertise
 	}
-	a, ok := h.port.Addr().(*net.TCPAddr)
+	a, ok := listens.(*net.TCPAddr)
 	if !ok || !a.IP.IsUnspecified() {
-		return h.port.Addr().String()
+		return listens.String()
 	}
 	own, _ := net.InterfaceAddrs()
 	return net.JoinHostPort(reachableAddress(own), strconv.Itoa(a.Port))

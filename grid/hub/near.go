@@ -97,6 +97,8 @@ func (h *Hub) NearResult(ctx context.Context, node string, number, fence, n uint
 		s.put()
 		return err
 	}
+	h.copyResult(s)
+	h.mirror.settle()
 	h.mu.Lock()
 	l.near += n
 	h.mu.Unlock()

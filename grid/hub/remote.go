@@ -44,10 +44,24 @@ const farDialIn = 15 * time.Second
 // NewUserClient is a client of the hub that a user of this machine joined. It does not connect
 // yet.
 func NewUserClient(user *ident.Node) *Client {
-	return newFarClient(user.Admission().Hub, func() (*tls.Config, error) { return user.TLS(proto.ALPNHTTP) })
+	c := newHubsClient(user.Hubs, func() (*tls.Config, error) { return user.TLS(proto.ALPNHTTP) })
+	c.user = user
+	return c
+}
+
+// noteHub stores the address of the hub's standby, as the hub named it.
+func (c *Client) noteHub(address string) {
+	if c.user != nil && address != "" {
+		c.user.AddHub(address) // an error means that this run does not find the standby
+	}
 }
 
 func newFarClient(address string, config func() (*tls.Config, error)) *Client {
+	return newHubsClient(func() []string { return []string{address} }, config)
+}
+
+// newHubsClient is a client of the hub that answers at one of these addresses.
+func newHubsClient(hubs func() []string, config func() (*tls.Config, error)) *Client {
 	c := &Client{}
 	c.far = func(ctx context.Context) (net.Conn, error) {
 		conf, err := config()
@@ -57,10 +71,16 @@ func newFarClient(address string, config func() (*tls.Config, error)) *Client {
 		ctx, cancel := context.WithTimeout(ctx, farDialIn)
 		defer cancel()
 		d := &tls.Dialer{Config: conf, NetDialer: &net.Dialer{KeepAlive: 5 * time.Second}}
-		conn, err := d.DialContext(ctx, "tcp", address)
+		dial := func(ctx context.Context, address string) (net.Conn, error) { return d.DialContext(ctx, "tcp", address) }
+		list := hubs()
+		conn, address, err := ident.DialAny(ctx, list, dial, c.tellFormer)
+		if err == nil && c.user != nil {
+			c.user.UseHub(address) // an error means that the next command tries in another order
+		}
 		if err == nil {
 			return conn, nil
 		}
+		address = list[0]
 		if err := ident.ExplainClock(err); errors.Is(err, ident.ErrClock) {
 			return nil, err
 		}
@@ -71,6 +91,16 @@ func newFarClient(address string, config func() (*tls.Config, error)) *Client {
 	}
 	c.setTransport()
 	return c
+}
+
+// tellFormer tells a hub that is not in charge any more, as it can be seen, that it is not.
+func (c *Client) tellFormer(address string, err error) {
+	if c.user != nil && errors.Is(err, ident.ErrFormerHub) {
+		if conf, err := c.user.FormerTLS(proto.ALPNHTTP); err == nil {
+			_, proof := c.user.Epoch()
+			go TellEpoch(address, conf, proof)
+		}
+	}
 }
 
 // IsFar reports whether the client is a user's, over TLS.

@@ -52,6 +52,8 @@ func (h *Hub) sealResult(id string, v *proto.Done) error {
 	if _, err := s.file.WriteAt(seal, s.want); err != nil {
 		return diskFull(s.from.dir, err)
 	}
+	h.mirror.add(copyItem{copyHead: copyHead{Op: copySeal, Name: resultFolder + filepath.Base(s.file.Name()), At: s.want}, body: seal})
+	h.mirror.settle()
 	return nil
 }
 
@@ -145,6 +147,7 @@ func (h *Hub) commitStored(c *call) bool {
 	if err != nil {
 		h.log.Error("a result that was stored cannot be read, so its call is run again", "error", err)
 		os.Remove(r.path)
+		h.mirror.remove(resultFolder + filepath.Base(r.path))
 		return false
 	}
 	h.callEvent(c, nil, CallDone, "its result was stored before the hub was started again")
@@ -176,6 +179,7 @@ func (h *Hub) dropStored(session string) {
 			delete(h.stored, key)
 			h.quota.release(int64(r.frame.Length))
 			os.Remove(r.path)
+			h.mirror.remove(resultFolder + filepath.Base(r.path))
 		}
 	}
 }

@@ -57,6 +57,9 @@ func (h *Hub) userHandler() http.Handler {
 				writeProblem(w, http.StatusConflict, proto.ProblemRevision, "the hub speaks revision %d and this program another one: update the older skep", proto.Revision)
 				return
 			}
+			for _, address := range h.otherHubs() {
+				w.Header().Set(proto.HeaderHubs, address)
+			}
 			f(w, r, u)
 		})
 	}

@@ -28,16 +28,21 @@ const stallIn = time.Minute
 // webHandler is the HTTP side of the TLS port.
 func (h *Hub) webHandler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc(proto.PatternJoin, h.join)
-	mux.HandleFunc(proto.PatternLogin, h.login)
+	settled := func(f http.HandlerFunc) http.HandlerFunc { return h.mirror.settling(f).ServeHTTP }
+	mux.HandleFunc(proto.PatternJoin, settled(h.join))
+	mux.HandleFunc(proto.PatternLogin, settled(h.login))
+	mux.HandleFunc(proto.PatternEpoch, h.takeEpoch)
+	mux.HandleFunc("POST "+proto.PathStandby, h.joinStandby)
+	mux.HandleFunc("POST "+proto.PathCopy, h.forStandby(h.serveCopy))
+	mux.HandleFunc("POST "+proto.PathYield, h.forStandby(h.yield))
 	mux.HandleFunc(proto.PatternRenew, h.forNode(h.renewNode))
 	mux.HandleFunc(proto.PatternClaim, h.forNode(h.handleClaim))
 	mux.HandleFunc(proto.PatternBlob, h.forNode(h.sendBlob))
 	mux.HandleFunc(proto.PatternArgs, h.forNode(h.sendArgs))
-	mux.HandleFunc(proto.PatternResult, h.forNode(h.takeBody))
+	mux.HandleFunc(proto.PatternResult, settled(h.forNode(h.takeBody)))
 	mux.HandleFunc(proto.PatternBack, h.forNode(h.handleCallback))
 	mux.HandleFunc(proto.PatternExec, h.forNode(h.joinExec))
-	users := h.userHandler()
+	users := h.mirror.settling(h.userHandler())
 	return h.limitTime(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, ok := ident.PeerUser(*r.TLS); ok && r.URL.Path != proto.PathLogin {
 			users.ServeHTTP(w, r)
@@ -108,7 +113,7 @@ func (h *Hub) body(w http.ResponseWriter, r *http.Request, v any) bool {
 func (h *Hub) largeBody(w http.ResponseWriter, r *http.Request, v any, most int64) bool {
 	ctl := http.NewResponseController(w)
 	ctl.SetReadDeadline(time.Now().Add(h.cfg.bodyIn))
-	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	b, err := io.ReadAll(http.MaxBytesReader(bare(w), r.Body, most))
 	if err == nil {
 		ctl.SetReadDeadline(time.Time{}) // after an error the rest of the body is bounded too
 		err = json.Unmarshal(b, v)
@@ -370,6 +375,7 @@ func (h *Hub) takeBody(w http.ResponseWriter, r *http.Request, id string) {
 		writeProblem(w, status, code, "%v", err)
 		return
 	}
+	h.copyResult(s)
 	if !h.keepResult(c, l, s) {
 		s.put()
 		writeProblem(w, http.StatusConflict, proto.ProblemFence, "the lease %d of call %d was taken back", l.Fence, c.id)
