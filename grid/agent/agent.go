@@ -263,7 +263,7 @@ func (a *Agent) hello() proto.Hello {
 		OS: runtime.GOOS, System: systemText(), Substrate: a.substrate().String(),
 		CPUs: runtime.NumCPU(), Memory: total, Slots: a.config.Slots, Boot: a.boot,
 		Confined: string(a.confined.Kind), Open: strings.Join(a.confined.open, ", "), Sessions: a.pool.sessionNames(), Carried: a.listCarried(), Releases: true, Rolls: a.takesRolls(), Holds: a.config.HoldUpdate != nil, Moves: a.mover.bee != "",
-		Labels: a.config.Labels, Apart: true, Programs: true, Lasting: true, Data: true, Callbacks: true, Objects: true}
+		Labels: a.config.Labels, Apart: true, Programs: true, Lasting: true, Data: true, Callbacks: true, Objects: true, Hubs: true}
 }
 
 // roomAge is how old a reported room may be. A report is sent after each call, and the system

@@ -30,6 +30,7 @@ const (
 	retryFirst = time.Second
 	retryLast  = time.Minute
 	retryCarry = 2 * time.Second // with leases, for which a hub that comes back waits 5 s
+	retryHubs  = 4 * time.Second // with a standby, which may take over at any time
 	renewEvery = time.Hour
 	cacheBytes = 8 << 30
 )
@@ -103,9 +104,10 @@ func joinError(address string, err error) error {
 // link is the hub over the network.
 type link struct {
 	*client
-	node *ident.Node
-	nats *nats.Conn
-	near Near // or nil
+	node  *ident.Node
+	nats  *nats.Conn
+	near  Near   // or nil
+	epoch uint64 // of the hub
 }
 
 func (l *link) fetch(ctx context.Context, digest string, into store) (uint64, error) {
@@ -231,6 +233,9 @@ func Run(ctx context.Context, c Config) error {
 		if c.Lost > 0 {
 			wait = min(wait, c.Lost/8)
 		}
+		if len(node.Hubs()) > 1 {
+			wait = min(wait, retryHubs)
+		}
 		a.logAway(err, wait)
 		select {
 		case <-ctx.Done():
@@ -311,11 +316,11 @@ func (a *Agent) runSession(ctx context.Context, node *ident.Node, cache *blob.St
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer a.dropExecs()
-	address := a.config.Hub
-	if address == "" {
-		address = node.Admission().Hub
-	}
 	config, err := node.TLS(proto.ALPNHTTP)
+	if err != nil {
+		return err
+	}
+	address, err := a.chooseHub(ctx, node, config)
 	if err != nil {
 		return err
 	}
@@ -325,6 +330,7 @@ func (a *Agent) runSession(ctx context.Context, node *ident.Node, cache *blob.St
 	if err := l.claimIdentity(ctx, a.boot); err != nil {
 		return err
 	}
+	l.epoch, _ = node.Epoch()
 	if err := a.dial(ctx, l, func(err error) { end(err); cancel(err) }); err != nil {
 		return l.explainRefusal(ctx, err)
 	}
@@ -351,6 +357,14 @@ func (a *Agent) runSession(ctx context.Context, node *ident.Node, cache *blob.St
 	a.setLinked(true)
 	clear(a.away)
 	a.handleWelcome(w)
+	a.noteHubs(node, w.Hubs)
+	if a.config.Near == nil {
+		a.running.Add(1)
+		go func() {
+			defer a.running.Done()
+			a.watchHubs(life, l, func(err error) { end(err); cancel(err) })
+		}()
+	}
 	a.config.logStatus("connected to the hub at %s as %s (%s)", address, node.Admission().Name, runtime.GOOS)
 	return a.serve(ctx, life, l, messages)
 }
@@ -479,6 +493,10 @@ func (a *Agent) serve(ctx, life context.Context, l *link, messages <-chan *nats.
 			_, verb, _ := proto.SplitSubject(m.Subject)
 			if verb == proto.VerbStop {
 				return stopReason(m.Data)
+			}
+			if verb == proto.VerbHubs {
+				a.readHubs(l.node, m.Data)
+				continue
 			}
 			if err := a.handleMessage(life, verb, m.Data); err != nil {
 				a.config.Log("a message of the hub was dropped: %v", err)
