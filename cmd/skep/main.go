@@ -39,7 +39,7 @@ type command struct {
 // commands, in the order in which help lists them.
 func commands() []command {
 	return []command{
-		{name: "up", usage: "up [--listen HOST:PORT] [--state DIR] [--no-agent] [--slots N] [--label KEY=VALUE] [--allow PATH]", runner: &up{},
+		{name: "up", usage: "up [--listen HOST:PORT] [--standby HOST:PORT] [--state DIR] [--no-agent] [--slots N] [--label KEY=VALUE] [--allow PATH]", runner: &up{},
 			summary: "start the hub and a node on this machine; prints a join command"},
 		{name: "join", usage: "join HOST:PORT --token TOKEN | --token-file FILE [--state DIR] [--slots N] [--name NAME] [--label KEY=VALUE] [--allow PATH]", runner: &join{},
 			summary: "make this machine a node of a hub"},
@@ -47,6 +47,8 @@ func commands() []command {
 			summary: "print another join command"},
 		{name: "user", usage: "user add | join | list | set | token | remove", runner: &wordless{words: userWords()}, words: userWords(),
 			summary: "who submits to a hub, from other machines too, and what each may have"},
+		{name: "standby", usage: "standby token | show | promote | forget", runner: &wordless{words: standbyWords()}, words: standbyWords(),
+			summary: "a second machine that has what the hub has, and takes over"},
 		{name: "backup", usage: "backup [--state DIR] FILE", runner: &backup{},
 			summary: "write the state of the hub that runs here to a file"},
 		{name: "restore", usage: "restore [--replace] [--state DIR] FILE", runner: &restore{},

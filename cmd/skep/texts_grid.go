@@ -14,13 +14,14 @@ func gridTexts() map[string]text {
 		"up": {
 			text: []string{"The hub listens on one TCP port, with TLS, and this machine becomes its first node. skep up stays in the foreground; it ends cleanly on Ctrl-C and SIGTERM. Nodes wait, and reconnect when the hub runs again. After SIGUSR1 it ends as soon as no program runs; a service then starts again.",
 				"The hub's user can run any program on every node that joined. On Linux a program reaches only what the node's owner allows with --allow, --allow-write and --allow-network. On Windows nothing confines it.",
+				"With --standby this machine copies a hub instead, until skep standby promote makes it the hub: skep-standby(1). A hub that has a standby asks it at each start whether it took over, and waits for its answer, unless --alone is given.",
 				"The options that begin with --limit bound what each program on this machine may use. Those that begin with --quota bound what the hub stores."},
 			examples: []manual.Entry{{Name: "skep up", Text: "hub and node, on port 4860 of all addresses"},
 				{Name: "skep up --no-agent --advertise hub.example.org:4860", Text: "a hub alone; join commands have this address"},
 				{Name: "skep up --slots 4 --limit-memory 2G --allow /srv/data", Text: "four workers at a time, each with 2 GiB and these files"}},
 			files:       slices.Concat(hubFiles, agentFiles[1:]),
-			environment: stateNames,
-			exit:        "0 1 2 4 75", see: "skep-join(1) skep-token(1) skep-nodes(1) skep-doctor(1)",
+			environment: "SKEP_TOKEN " + stateNames,
+			exit:        "0 1 2 4 75", see: "skep-join(1) skep-token(1) skep-nodes(1) skep-standby(1) skep-doctor(1)",
 		},
 		"join": {
 			text: []string{"skep join connects to the hub's port and stays in the foreground. It listens on no port. The token of the first join names the hub's certificate authority, so no other hub can impersonate it. From then on the node has its own identity, and skep join without arguments is enough.",

@@ -36,6 +36,9 @@ type up struct {
 	keepRuns  time.Duration
 	keepNodes time.Duration
 	quotas    hub.Quotas
+	standby   string
+	tokenFile string
+	alone     bool
 	signals   <-chan os.Signal // they ask for a restart
 }
 
@@ -57,6 +60,9 @@ func (u *up) options(f *cli.Flags) {
 	size(f, &u.quotas.Node, "quota-node", "store at most `SIZE` of results from one node (3/4 of the total)")
 	f.DurationVar(&u.keepRuns, "keep-runs", 0, "keep runs for `TIME` until they reconnect, if this hub is killed and started again, or a user's connection breaks (2m)")
 	f.DurationVar(&u.keepNodes, "keep-nodes", sched.KeepDefault, "keep the calls of a node that is away for `TIME` until it comes back; 0: not at all (2m)")
+	f.StringVar(&u.standby, "standby", "", "stand by for the hub at `HOST:PORT`, with a token of 'skep standby token' in SKEP_TOKEN")
+	f.StringVar(&u.tokenFile, "token-file", "", "with --standby: read the token from `FILE`, or from standard input if it is -")
+	f.BoolVar(&u.alone, "alone", false, "start although this hub's standby does not say that it did not take over")
 	f.BoolVar(&u.verbose, "verbose", false, "print more log messages")
 }
 
@@ -85,13 +91,26 @@ func (u *up) run(ctx context.Context, f *cli.Flags, words []string) error {
 		return err
 	}
 	u.signals = restartSignals() // from here on, lest one ends the hub while it starts
-	h, err := hub.Open(hub.Config{State: hubState(dir), Listen: u.listen, Advertise: u.advertise,
-		Version: version, Quotas: u.quotas, Keep: true, Hold: u.keepRuns, Sched: sched.Config{Keep: cmp.Or(u.keepNodes, -1)}, Log: newLogger(u.verbose)})
+	notifier := openNotifier(ctx)
+	config := hub.Config{State: hubState(dir), Listen: u.listen, Advertise: u.advertise, Fenced: endFenced,
+		Version: version, Quotas: u.quotas, Keep: true, Hold: u.keepRuns, Sched: sched.Config{Keep: cmp.Or(u.keepNodes, -1)}, Log: newLogger(u.verbose)}
+	if u.standby != "" || hub.IsStandby(config.State) {
+		listen, done, err := u.standBy(ctx, f, config, notifier)
+		if done {
+			return err
+		}
+		config.Listen = listen
+	} else if err := u.askStandby(ctx, config.State); err != nil || ctx.Err() != nil {
+		return err
+	}
+	h, err := hub.Open(config)
+	if errors.Is(err, hub.ErrOver) {
+		return cli.WithCode(cli.Refused, err)
+	}
 	if err != nil {
 		return err
 	}
 	defer h.Close()
-	notifier := openNotifier(ctx)
 	c, err := openControl(dir)
 	if err != nil {
 		return err
@@ -228,6 +247,17 @@ func (u *up) checkAddresses(f *cli.Flags) error {
 		if _, err := net.ResolveTCPAddr("tcp", u.listen); err != nil {
 			return f.Usagef("--listen wants HOST:PORT, or :PORT for all addresses: %v", err)
 		}
+	}
+	if u.standby != "" {
+		if host, port, err := net.SplitHostPort(u.standby); err != nil || host == "" || port == "" {
+			return f.Usagef("--standby wants HOST:PORT, where the hub is, not %q", u.standby)
+		}
+	}
+	if u.tokenFile != "" && u.standby == "" {
+		return f.Usagef("--token-file is for --standby: a hub needs no token")
+	}
+	if u.alone && u.standby != "" {
+		return f.Usagef("--alone is for a hub, and --standby for its standby: take one")
 	}
 	if u.advertise != "" {
 		if host, port, err := net.SplitHostPort(u.advertise); err != nil || host == "" || port == "" {
