@@ -92,9 +92,12 @@ func openPTY() (ours, program *os.File, err error) {
 }
 
 // endedOf returns the calls that a detached master has said to have ended.
-func (s *scene) endedOf(id string) map[int]bool {
+func (s *scene) endedOf(id string) map[int]bool { return s.endedIn("hub", id) }
+
+// endedIn is endedOf for a run of another state directory.
+func (s *scene) endedIn(state, id string) map[int]bool {
 	s.t.Helper()
-	b, err := os.ReadFile(s.path("hub/detached/" + id + "/output.0"))
+	b, err := os.ReadFile(s.path(state + "/detached/" + id + "/output.0"))
 	if err != nil {
 		s.t.Fatal(err)
 	}
