@@ -198,8 +198,11 @@ func (u *up) askStandby(ctx context.Context, state string) error {
 		if errors.Is(err, hub.ErrOver) {
 			return cli.WithCode(cli.Refused, err)
 		}
+		if !errors.Is(err, hub.ErrNobodyKnows) {
+			return err
+		}
 		if !said {
-			fmt.Fprintf(os.Stderr, "skep: %v: this hub waits for it, because two hubs must not work; if it did not take over, and will not, 'skep up --alone' does not wait\n", err)
+			fmt.Fprintf(os.Stderr, "skep: %v: two hubs must not work; if it did not take over, and will not, 'skep up --alone' does not wait\n", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"skep/grid/ident"
@@ -60,7 +61,7 @@ var errIsStandby = errors.New("this is a standby, which serves nobody: `skep sta
 
 func readStateFile(state, name string, v any) (found bool, err error) {
 	b, err := os.ReadFile(filepath.Join(state, name))
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) { // who makes the directory says why not
 		return false, nil
 	}
 	if err == nil {
@@ -338,8 +339,11 @@ func TellEpoch(address string, conf *tls.Config, proof []byte) error {
 	return nil
 }
 
+// ErrNobodyKnows says that a hub's standby does not say whether it took over.
+var ErrNobodyKnows = errors.New("this hub waits for its standby")
+
 // AskStandby asks the standby of a state directory's hub, if it had one, whether it took over. nil: it
-// did not. ErrOver: it did, and no hub starts here any more. Any other error: nobody knows.
+// did not. ErrOver: it did, and no hub starts here any more. ErrNobodyKnows: it may have.
 func AskStandby(ctx context.Context, state string) error {
 	var v standbyRecord
 	if found, err := readStateFile(state, standbyFile, &v); !found || err != nil || v.Address == "" {
@@ -356,12 +360,12 @@ func AskStandby(ctx context.Context, state string) error {
 	rank, err := ca.PeerRank(ctx, v.Address)
 	switch {
 	case err != nil:
-		return fmt.Errorf("the standby at %s does not say whether it took over (%w)", v.Address, err)
+		return fmt.Errorf("%w: the standby at %s does not say whether it took over (%w)", ErrNobodyKnows, v.Address, err)
 	case rank.Epoch > own.Epoch:
 		own.Over = rank.Epoch
 		return errors.Join(ErrOver, writeStateFile(state, standingFile, own))
 	case !rank.Standby:
-		return fmt.Errorf("at %s, the standby's address, is a hub that is no standby", v.Address)
+		return fmt.Errorf("%w: at %s, the standby's address, is a hub that is no standby", ErrNobodyKnows, v.Address)
 	}
 	return nil
 }

@@ -478,3 +478,22 @@ func TestHubAsksItsStandby(t *testing.T) {
 		t.Errorf("with one that does not answer: %v", err)
 	}
 }
+
+// A hub waits only for a standby that may have taken over: it starts without one, and a damaged
+// record ends it.
+func TestHubWaitsForAStandbyOnly(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, standbyFile)
+	if err := AskStandby(t.Context(), dir); err != nil {
+		t.Errorf("none: %v", err)
+	}
+	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := AskStandby(t.Context(), dir); err == nil || errors.Is(err, ErrNobodyKnows) || !strings.Contains(err.Error(), "is damaged") {
+		t.Errorf("damaged: %v", err)
+	}
+	if err := AskStandby(t.Context(), filepath.Join(file, "hub")); err != nil {
+		t.Errorf("no place for a directory: %v", err)
+	}
+}
