@@ -118,14 +118,14 @@ func (p *partBoot) readFiles() (b lent.Boot, err error) {
 	if p.kernel == "" {
 		p.kernel = "/boot/vmlinuz-" + strings.TrimSpace(string(running))
 	}
-	if b.Kernel, err = os.ReadFile(p.kernel); err != nil {
-		return b, cli.Errorf(cli.Refused, "the kernel: %v", err)
+	if b.Kernel, err = readRegular(p.kernel); err != nil {
+		return b, cli.Errorf(cli.Refused, "the kernel, which --kernel names: %v", err)
 	}
 	release, err := lent.KernelRelease(b.Kernel)
 	if err != nil {
 		return b, cli.Errorf(cli.Refused, "%s: %v", p.kernel, err)
 	}
-	user, err := os.ReadFile(p.initrd)
+	user, err := readRegular(p.initrd)
 	if err != nil {
 		return b, cli.Errorf(cli.Refused, "the initial file system: %v", err)
 	}
@@ -140,6 +140,18 @@ func (p *partBoot) readFiles() (b lent.Boot, err error) {
 	b.Image, err = readOwn("linux-boot.image")
 	b.Initrd, b.Command = lent.JoinArchives(user, lent.GuestFiles(init, module)), p.append
 	return b, err
+}
+
+// readRegular reads a whole file. A device or a pipe may have no end.
+func readRegular(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
 }
 
 func readOwn(name string) ([]byte, error) {
