@@ -89,6 +89,23 @@ static int __init watch_ends(void)
 	return err;
 }
 
+static int __init start_guest(void)
+{
+	int err;
+
+	if (shimos_guest_mail->magic != SKEP_LINUX_MAGIC ||
+	    shimos_guest_mail->revision != SKEP_LINUX_REVISION)
+		return -ENODEV;
+	err = shimos_tty_init();
+	if (err)
+		return err;
+	/* last, since a notifier of a module that failed would be called */
+	err = watch_ends();
+	if (err)
+		shimos_tty_exit();
+	return err;
+}
+
 static int __init shimos_guest_init(void)
 {
 	int err;
@@ -99,18 +116,13 @@ static int __init shimos_guest_init(void)
 				     sizeof(*shimos_guest_mail), MEMREMAP_WB);
 	if (!shimos_guest_mail)
 		return -ENOMEM;
-	err = shimos_guest_mail->magic == SKEP_LINUX_MAGIC &&
-			      shimos_guest_mail->revision == SKEP_LINUX_REVISION
-		      ? watch_ends()
-		      : -ENODEV;
-	if (!err)
-		err = shimos_tty_init();
-	if (!err) {
-		cmpxchg(&shimos_guest_mail->state, SKEP_LINUX_BOOTING,
-			SKEP_LINUX_UP);
-		return 0;
+	err = start_guest();
+	if (err) {
+		memunmap(shimos_guest_mail);
+		return err; /* the caller ends this kernel */
 	}
-	return err; /* the caller ends this kernel */
+	cmpxchg(&shimos_guest_mail->state, SKEP_LINUX_BOOTING, SKEP_LINUX_UP);
+	return 0;
 }
 
 /* There is no exit: without it this kernel could reset the machine. */
