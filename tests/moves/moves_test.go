@@ -337,7 +337,7 @@ func TestDeaths(t *testing.T) {
 func TestLargeMoves(t *testing.T) {
 	size, rounds := 20, 2
 	if os.Getenv("SKEP_MOVES") != "" {
-		size, rounds = 200, 10
+		size, rounds = 200, 100
 	}
 	s := newScene(t)
 	j := s.beginOpen([]string{"--movable"}, "work-glibc", "fill", fmt.Sprint(size), "15")
