@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"unsafe"
 
@@ -50,10 +49,7 @@ type Lender struct {
 
 // NewLender opens the module's device.
 func NewLender() (*Lender, error) {
-	f, err := os.OpenFile(uapi.ShimosDevice, os.O_RDWR, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &RefusedError{"the module shimos is not loaded: 'skep doctor' prints the command that loads it, for root"}
-	}
+	f, err := openModule(uapi.ShimosDevice)
 	if err != nil {
 		return nil, err
 	}
@@ -61,17 +57,7 @@ func NewLender() (*Lender, error) {
 }
 
 func (l *Lender) call(number uintptr, arg unsafe.Pointer, why []byte) error {
-	_, _, e := unix.Syscall(unix.SYS_IOCTL, l.file.Fd(), number, uintptr(arg))
-	if text := uapi.Text(why); e != 0 && text != "" {
-		return &RefusedError{text}
-	}
-	if e == unix.ENOTTY {
-		return &RefusedError{"the module shimos is of another version: load that of this build"}
-	}
-	if e != 0 {
-		return e
-	}
-	return nil
+	return explainError(ioctlFile(l.file, number, arg), why)
 }
 
 // Create makes a partition that is released when the Lender is closed.

@@ -24,15 +24,25 @@ var module = func(number uintptr, arg unsafe.Pointer) error {
 	return ioctl(uapi.ShimosDevice, number, arg)
 }
 
-func ioctl(path string, number uintptr, arg unsafe.Pointer) error {
+// openModule opens the module's device, which is at path.
+func openModule(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return &RefusedError{"the module shimos is not loaded: 'skep doctor' prints the command that loads it, for root"}
+		return nil, &RefusedError{"the module shimos is not loaded: 'skep doctor' prints the command that loads it, for root"}
 	}
+	return f, err
+}
+
+func ioctl(path string, number uintptr, arg unsafe.Pointer) error {
+	f, err := openModule(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+	return ioctlFile(f, number, arg)
+}
+
+func ioctlFile(f *os.File, number uintptr, arg unsafe.Pointer) error {
 	if _, _, e := unix.Syscall(unix.SYS_IOCTL, f.Fd(), number, uintptr(arg)); e != 0 {
 		return e
 	}
@@ -41,7 +51,11 @@ func ioctl(path string, number uintptr, arg unsafe.Pointer) error {
 
 // call makes one call of the module. `why` is the field of the reply with the error message.
 func call(number uintptr, arg unsafe.Pointer, why []byte) error {
-	err := module(number, arg)
+	return explainError(module(number, arg), why)
+}
+
+// explainError puts the module's own message, if there is one, in the place of an error's number.
+func explainError(err error, why []byte) error {
 	switch text := uapi.Text(why); {
 	case err == nil:
 		return nil
