@@ -280,15 +280,3 @@ func TestState(t *testing.T) {
 		}
 	}
 }
-
-// A change near an equal mutant makes its entry stale. While an entry is stale, make mutants
-// runs in no room.
-func TestEqualTableIsCurrent(t *testing.T) {
-	equal, err := mutate.ReadEqual("equal.tbl")
-	if err == nil {
-		err = mutate.CheckEqual("../..", "tests/mutants/equal.tbl", equal)
-	}
-	if err != nil {
-		t.Error(err)
-	}
-}

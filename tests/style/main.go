@@ -67,6 +67,7 @@ var checks = []check{
 	{"rooms have a page that names their folders", roomPages},
 	{"shared packages are a small part", sharedShare},
 	{"executable bits", execBits},
+	{"mutants without effect are as listed", checkEqual},
 	{"windows programs", windowsPrograms},
 }
 

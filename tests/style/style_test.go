@@ -133,6 +133,8 @@ var plants = []struct {
 	{"shell scripts are strict and short", map[string]string{"mk/y": "#!/bin/bash\n# SPDX-License-Identifier: MIT\nset -eu\n"}, "want #!/bin/sh"},
 	{"files stay below 800 lines", map[string]string{"abi/x.c": spdxC + strings.Repeat("\n", 801)}, "802 lines"},
 	{"lines of assembly fit 80 columns", map[string]string{"abi/x.S": spdxC + "\tmov\t%rax, %rbx" + strings.Repeat(" ", 52) + "/* too much */\n"}, "abi/x.S:2: 92 columns"},
+	{"mutants without effect are as listed", map[string]string{"tests/mutants/equal.tbl": "0123456789ab abi/x.c any number serves\n", "abi/x.c": spdxC}, "equal.tbl:1: stale: no line of abi/x.c"},
+	{"mutants without effect are as listed", map[string]string{"tests/mutants/equal.tbl": "0123456789ab\n"}, "equal.tbl:1: want MARK FILE REASON"},
 	{"licence line", map[string]string{"abi/x.c": "int x;\n"}, "no SPDX"},
 	{"licence line", map[string]string{"abi/x.c": "/* SPDX-License-Identifier: Beerware */\n"}, "unknown licence"},
 	{"licences are those of README", map[string]string{"include/skep/x.h": spdxC}, `include/skep/x.h: its licence is "MIT", but README.md says "GPL-2.0-only WITH`},
