@@ -10,7 +10,7 @@ $(foreach p,$(control_packages),\
 	$(eval suite_$(p)_kind = go))
 
 CHECK_SUITES += control
-suite_control = $(GO) test -count=1 -json ./internal/lazy ./internal/place ./internal/uapi ./internal/atomicfile ./internal/lockdep ./internal/patience ./internal/peercred ./internal/proctree
+suite_control = $(GO) test -count=1 -json ./internal/lazy ./internal/place ./internal/uapi ./internal/atomicfile ./internal/lockdep ./internal/patience ./internal/peercred ./internal/proctree ./internal/cgroup
 suite_control_kind = go
 
 # libskepworker.a: linked into workers, whatever C library they use. So it

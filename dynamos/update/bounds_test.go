@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"skep/dynamos/update/pack"
+	"skep/internal/cgroup"
 	"skep/internal/uapi"
 )
 
@@ -62,7 +63,7 @@ func TestCgroupsOfATree(t *testing.T) {
 
 // A path and a number of this computer's hierarchy lead to each other.
 func TestCgroupsOfThisComputer(t *testing.T) {
-	root, err := cgroupRoot()
+	root, err := cgroup.FindRoot(cgroup.Mounts)
 	if err != nil {
 		t.Skip(err)
 	}

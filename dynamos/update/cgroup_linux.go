@@ -3,8 +3,6 @@
 package update
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -12,29 +10,14 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-)
 
-// cgroupRoot returns the folder where the version 2 hierarchy is mounted.
-func cgroupRoot() (string, error) {
-	f, err := os.Open("/proc/self/mountinfo")
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	for in := bufio.NewScanner(f); in.Scan(); {
-		mount, kind, _ := strings.Cut(in.Text(), " - ")
-		w := strings.Fields(mount)
-		if strings.HasPrefix(kind, "cgroup2 ") && len(w) > 4 {
-			return w[4], nil
-		}
-	}
-	return "", errors.New("no version 2 cgroups are mounted: mount -t cgroup2 none /sys/fs/cgroup")
-}
+	"skep/internal/cgroup"
+)
 
 // CgroupID returns the number of a cgroup. The word is a folder, a path below the
 // hierarchy's root, or the last name of a path if only one cgroup has it.
 func CgroupID(word string) (uint64, error) {
-	root, err := cgroupRoot()
+	root, err := cgroup.FindRoot(cgroup.Mounts)
 	if err != nil {
 		return 0, err
 	}
@@ -81,7 +64,7 @@ func inodeOf(path string) (uint64, error) {
 // CgroupPath returns the path of the cgroup with that number, below the root of the
 // hierarchy, or "" if it no longer exists.
 func CgroupPath(id uint64) (found string) {
-	root, err := cgroupRoot()
+	root, err := cgroup.FindRoot(cgroup.Mounts)
 	if err != nil {
 		return ""
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"skep/internal/cgroup"
 )
 
 // kernelTree is the kernel's hierarchy of control groups, see cgroups(7).
@@ -42,7 +44,7 @@ func (kernelTree) Populated(dir string) bool {
 // Enter moves a process into a child of its cgroup. The limits of the cgroup hold for the
 // child too.
 func (kernelTree) Enter(pid int, name string) (string, error) {
-	root, err := cgroupRoot()
+	root, err := cgroup.FindRoot(cgroup.Mounts)
 	if err != nil {
 		return "", err
 	}
@@ -73,16 +75,11 @@ func (kernelTree) Leave(pid int, dir string) error {
 }
 
 func move(pid int, dir string) error {
-	f, err := os.OpenFile(filepath.Join(dir, "cgroup.procs"), os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(strconv.Itoa(pid))
-	return errors.Join(err, f.Close())
+	return cgroup.Write(dir, "cgroup.procs", strconv.Itoa(pid))
 }
 
 func (kernelTree) Each(visit func(dir string)) {
-	root, err := cgroupRoot()
+	root, err := cgroup.FindRoot(cgroup.Mounts)
 	if err != nil {
 		return
 	}
