@@ -91,6 +91,8 @@ func commands() []command {
 			summary: "throw-away virtual machines, for kernels that may crash"},
 		{name: "part", usage: "part create | list | run | stats | release | allow", runner: &wordless{partWords(), "only Linux lends cores: use skep part on a Linux machine"}, program: true, words: partWords(),
 			summary: "lend cores and memory of this Linux to a compute kernel"},
+		{name: "gang", usage: "gang run", runner: &wordless{gangWords(), "only Linux can stop a control group: use skep gang on a Linux machine"}, program: true, words: gangWords(),
+			summary: "gang scheduling: let jobs of this machine take turns"},
 		{name: "update", usage: "update build | inspect | apply | policy | status | commit | keys | sign | verify | revert | remove", runner: &wordless{updateWords(), "only Linux kernels can be updated: use skep update on a Linux machine"}, program: true, words: updateWords(),
 			summary: "replace functions of a running kernel, for selected tasks, and revert"},
 		{name: "service", usage: "service install | uninstall | status | start | stop | restart", runner: &wordless{words: serviceWords()}, program: true, words: serviceWords(),

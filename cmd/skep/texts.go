@@ -23,7 +23,7 @@ type text struct {
 // itself has an empty name.
 func texts() map[string]text {
 	all := map[string]text{}
-	for _, some := range []map[string]text{rootTexts(), gridTexts(), standbyTexts(), userTexts(), policyTexts(), programTexts(), labTexts(), partTexts(), updateTexts(), serviceTexts()} {
+	for _, some := range []map[string]text{rootTexts(), gridTexts(), standbyTexts(), userTexts(), policyTexts(), programTexts(), labTexts(), partTexts(), gangTexts(), updateTexts(), serviceTexts()} {
 		maps.Copy(all, some)
 	}
 	return all
