@@ -11,7 +11,7 @@ vm_suite = $(GO) test -count=1 -json -run '^Test$(1)' ./tests/vm
 
 # The long form of each test on each kernel; `make test` runs it on one.
 FULL_SUITES += vm-both
-suite_vm-both = SKEP_VM_BOTH=1 $(call vm_suite,(Count|Dynamos(Engine|Health)|Lab(Guard|Machine)|Linux|O2gKernel|Shimos|Sms|Update(Escape|Linger|Objects)))
+suite_vm-both = SKEP_VM_BOTH=1 $(call vm_suite,(Count|Dynamos(Engine|Health)|Gang|Lab(Guard|Machine)|Linux|O2gKernel|Shimos|Sms|Update(Escape|Linger|Objects)))
 suite_vm-both_kind = go
 suite_vm-both_deadline = 3600
 suite_vm-both_needs = $(foreach s,$(VM_SUITES),$(suite_$(s)_needs)) $(update_both)
@@ -82,6 +82,16 @@ soak_o2g-debug = $(MAKE) --no-print-directory kmod \
 	$(GO) test -count=1 -v -timeout 4h -tags debugkernel \
 	-run '^TestO2gDebug$$' ./tests/vm
 soak_o2g-debug_needs = $(suite_vm-o2g_needs)
+
+# Gangs of programs and control groups.
+$(B)/test/vm/gang_work: $(B)/obj/gcc/tests/vm/guest/gang_work.o
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -pthread -o $@ $^
+VM_SUITES += vm-gang
+suite_vm-gang = $(call vm_suite,Gang)
+suite_vm-gang_kind = go
+suite_vm-gang_deadline = 900
+suite_vm-gang_needs = $(filter-out kmod,$(vm_needs)) $(B)/bin/skep $(B)/test/vm/gang_work
 
 # Limits of programs by control groups.
 $(B)/test/vm/agent.test: FORCE | $(B)/bin/skep
