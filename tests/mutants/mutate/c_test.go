@@ -58,6 +58,14 @@ func TestC(t *testing.T) {
 `)
 }
 
+// An assertion of a lock only checks what callers do, so it stays; what it is applied to
+// is the product's.
+func TestCAssertion(t *testing.T) {
+	text := "void f(struct x *a)\n{\n\tlockdep_assert_held(&a->lock);\n\tsms_spin_assert(&lock);\n" +
+		"\tbee_filelock_assert(a);\n\to2g_assert_locked(a);\n\tassert_locked(a);\n\tskep_assert(a);\n}\n"
+	wantList(t, formatMutations(cMutations("p/f.c", []byte(text))), "7: assert_locked(a); -> ;\n8: skep_assert(a); -> ;")
+}
+
 func TestApply(t *testing.T) {
 	for _, m := range cMutations("p/f.c", []byte(cSample)) {
 		out := string(m.Apply([]byte(cSample)))
