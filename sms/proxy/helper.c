@@ -128,7 +128,7 @@ static s64 send_numbers(const struct abi_exec_view *v)
 	return err;
 }
 
-/* 0: the socket has closed, because the program runs. */
+/* -errno, or 0: the socket has closed, because the program runs. */
 static s64 read_answer(void)
 {
 	s32 err;
@@ -137,7 +137,7 @@ static s64 read_answer(void)
 		leave_newborn();
 		return 0;
 	}
-	return err < 0 && err > -4096 ? err : -EIO;
+	return err;
 }
 
 /* After half of an order the process can take no other one; it ends with its

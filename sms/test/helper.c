@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -145,6 +146,25 @@ static void test_good(void)
 	tap_ok(run_script(&r) == SIGUSR1 &&
 		       !strcmp(read_printed(), "50\n60\nalive\n"),
 	       "good: limits, and signals that are ignored or blocked");
+}
+
+/* Relative to this process, also after an execve that failed. */
+static void test_priority(void)
+{
+	int wanted = getpriority(PRIO_PROCESS, 0) + 3;
+	struct record r = new_script("exit 0");
+	s32 pid = begin_child();
+	char text[16];
+
+	r.state->nice = 3;
+	tap_ok(run_record(pid, &r, "/no/such") == -ENOENT,
+	       "priority: of a program that is not there");
+	r = new_script("nice");
+	r.state->nice = 3;
+	snprintf(text, sizeof(text), "%d\n", wanted < 19 ? wanted : 19);
+	tap_ok(!run_record(pid, &r, "/bin/sh") && !wait_status(pid) &&
+		       !strcmp(read_printed(), text),
+	       "priority: as the program asked for");
 }
 
 /* Nothing of this process, and each number where the program had it. */
@@ -352,6 +372,7 @@ int main(void)
 {
 	must_pipe(out);
 	test_good();
+	test_priority();
 	test_numbers();
 	test_blocking();
 	test_errors();
