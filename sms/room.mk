@@ -78,10 +78,12 @@ $(foreach t,$(SMS_TESTS),$(eval $(call sms_suite,$(t))))
 
 # Every order of NMIs and their reasons, every moment at which the clock page is
 # written, cores that become busy while another one waits for flushes, and which
-# thread a core takes; which descriptors are the proxy's own.
+# thread a core takes; waits for handles, step by step; which descriptors are
+# the proxy's own.
 sms_test_flush := sms/kernel/flush.c
 sms_test_queue := sms/kernel/queue.c
 sms_test_own := sms/proxy/own.c
+sms_test_poll := sms/kernel/poll.c abi/lib/mem.c
 
 # $(1): test
 define sms_lone_suite
@@ -97,10 +99,11 @@ endef
 # Programs of Linux, started from what the image writes.
 sms_test_helper := sms/proxy/family.c sms/proxy/helper.c sms/proxy/newborn.c \
 	sms/proxy/own.c abi/proc/record.c
-$(foreach t,nmi clock flush queue own helper,$(eval $(call sms_lone_suite,$(t))))
+$(foreach t,nmi clock flush queue own poll helper,$(eval $(call sms_lone_suite,$(t))))
 
 # What forwards calls names them.
 $(B)/obj/san/sms/kernel/forward.o $(B)/obj/san/sms/test/reply.o \
+		$(B)/obj/san/sms/test/poll.o \
 		$(B)/fuzz/sms-reply $(B)/obj/san/sms/kernel/family.o \
 		$(B)/obj/san/sms/test/family.o $(B)/obj/san/abi/proc/record.o \
 		$(B)/obj/san/sms/test/helper.o \

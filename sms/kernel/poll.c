@@ -220,8 +220,6 @@ s64 sms_poll_wait(struct abi_poll *list, u32 count, u64 deadline_ns, u32 thread)
 	struct task *t = sms_task_at(thread);
 	struct core *c = sms_core();
 
-	if (count > POLL_MAX)
-		return -LINUX_ENOMEM;
 	if (__atomic_exchange_n(&c->kicked, 0, __ATOMIC_SEQ_CST))
 		return -LINUX_EINTR;
 	t->list = list;
