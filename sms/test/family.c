@@ -5,6 +5,8 @@
  */
 #define _GNU_SOURCE
 #include <asm/prctl.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -242,11 +244,107 @@ static void test_info(void)
 	       "info: the proxy is not asked for what it does not have");
 }
 
+static void test_pipe(void)
+{
+	s32 end[3] = {0, 0, 77}, *found;
+
+	reset_all();
+	found = (s32 *)(slot->data + MAIL_BULK);
+	found[0] = 11;
+	found[1] = 12;
+	tap_ok(!sms_forward_pipe(end, 4) && slot->op == MAIL_PIPE &&
+		       slot->arg[0] == 4 && end[0] == 11 && end[1] == 12 &&
+		       end[2] == 77,
+	       "pipe: its type, and both ends");
+	end[0] = 0;
+	result[1] = -LINUX_EMFILE;
+	tap_ok(sms_forward_pipe(end, 4) == -LINUX_EMFILE && !end[0],
+	       "pipe: an error makes none");
+	result[2] = 1;
+	tap_ok(sms_forward_pipe(end, 4) == -LINUX_EIO && !end[0],
+	       "pipe: nor does a result that is neither");
+}
+
+/* What an error of the proxy's leaves as it was. */
+static void test_error(void)
+{
+	struct abi_siginfo info = {.signo = 10};
+	struct abi_family_op op = {
+		.verb = ABI_FAMILY_GROUP, .pid = 5, .status = 6, .info = &info};
+
+	static u8 reply[__builtin_offsetof(struct mail_slot, part) +
+			sizeof(op) + 256];
+	const s64 err = -LINUX_ESRCH;
+
+	reset_all();
+	memset(reply, 1, sizeof(reply));
+	memcpy(reply + __builtin_offsetof(struct mail_slot, result), &err,
+	       sizeof(err));
+	answers = (struct bytes){reply, sizeof(reply)};
+	tap_ok(sms_forward_family(&op) == -LINUX_ESRCH && op.pid == 5 &&
+		       op.status == 6 && info.signo == 10,
+	       "error: nothing of the reply is used");
+}
+
+static sigjmp_buf halted;
+
+static void on_fault(int sig)
+{
+	siglongjmp(halted, sig);
+}
+
+/* A user process may not halt its core: the instruction faults. */
+static void end_with(void (*end)(void))
+{
+	struct sigaction sa = {.sa_handler = on_fault};
+
+	reset_all();
+	must(!sigaction(SIGSEGV, &sa, NULL));
+	if (!sigsetjmp(halted, 1))
+		end();
+}
+
+static char line[1000];
+
+static void end_good(void)
+{
+	sms_forward_exit(42);
+}
+
+static void end_bad(void)
+{
+	sms_forward_panic(line);
+}
+
+static void test_end(void)
+{
+	const char *text = (const char *)slot->data + MAIL_BULK;
+	u32 i, right = 0;
+
+	end_with(end_good);
+	for (i = 0; i < MAIL_CALLS; i++)
+		right += core.ledger->refused[i] == i;
+	tap_ok(calls == 1 && slot->op == MAIL_EXIT && slot->arg[0] == 42,
+	       "end: the status of the program");
+	tap_ok(right == MAIL_CALLS, "end: how often each call was refused");
+	memset(line, 'x', sizeof(line) - 1);
+	end_with(end_bad);
+	tap_ok(calls == 1 && slot->op == MAIL_PANIC && strlen(text) == 511,
+	       "end: a panic's message, cut where the proxy cuts it");
+	reset_all();
+	sms_forward_log("note");
+	tap_ok(calls == 1 && slot->op == MAIL_LOG && !strcmp(text, "note"),
+	       "end: a note of the log does not end it");
+}
+
 int main(void)
 {
 	test_waits();
 	test_selves();
 	test_info();
+	test_pipe();
+	test_error();
+	test_end();
 	tap_ok(play_random(3000), "random: 3000 replies of random bytes");
 	return tap_done();
 }

@@ -28,6 +28,7 @@ static struct bytes answers;
 static struct {
 	u32 calls, parts;
 	u64 bytes; /* in parts */
+	u64 arg[4];
 	s64 offset[8];
 	u8 data[DATA], path[MAIL_PATH_SIZE], bulk[512];
 } asked;
@@ -56,6 +57,7 @@ static void note_call(void)
 	must(slot->state == MAIL_CALL);
 	must(slot->handle == (has_handle(slot->op) ? 3 : -1));
 	asked.offset[asked.calls++ % 8] = (s64)slot->arg[1];
+	memcpy(asked.arg, slot->arg, sizeof(asked.arg));
 	asked.parts = slot->parts;
 	asked.bytes = 0;
 	for (i = 0; i < slot->parts && i < MAIL_PARTS; i++)
@@ -716,68 +718,50 @@ static void test_halted(void)
 	reset_slot();
 }
 
-/* As a proxy answers: result, and what handle 0 and 1 of the list have. */
-static void answer_poll(struct answer *a, s64 result, u16 first, u16 second)
+/* The slot is used by a wait of a thread that has left the core. */
+static void test_poll(void)
 {
-	static u8 all[sizeof(*a) + 600];
-	struct abi_poll *list = (struct abi_poll *)(all + sizeof(*a));
-
-	memset(a, 0, sizeof(*a));
-	a->result = result;
-	memcpy(all, a, sizeof(*a));
-	list[0] = (struct abi_poll){.revents = first};
-	list[1] = (struct abi_poll){.revents = second};
-	answers = (struct bytes){all, sizeof(*a) + 2 * sizeof(*list)};
-}
-
-/* The thread that has the core comes first in the list. */
-static void test_polls(void)
-{
-	struct abi_poll mine = {.handle = 3}, other = {.handle = 4};
-	struct answer a;
+	static u8 none[256];
+	struct abi_poll other = {.handle = 4};
 
 	reset_slot();
-	answer_poll(&a, 1, 5, 0);
-	add_poller(&other, 1);
-	tap_ok(sms_poll_wait(&mine, 1, ABI_FOREVER, 0) == 1 &&
-		       mine.revents == 5 && !task[1].polled &&
-		       core.pollers == 1,
-	       "polls: an answer for one thread leaves the other waiting");
-	reset_slot();
-	answer_poll(&a, 2, 5, 6);
-	add_poller(&other, 1);
-	tap_ok(sms_poll_wait(&mine, 1, ABI_FOREVER, 0) == 1 &&
-		       task[1].result == 1 && other.revents == 6 &&
-		       !core.pollers,
-	       "polls: one answer for two threads");
-	reset_slot();
-	add_poller(&other, 1);
-	task[1].kicked = core.poll_kick = 1;
-	tap_ok(sms_poll_look(&core) == 1 && task[1].result == -LINUX_EINTR &&
-		       !core.pollers,
-	       "polls: a kick ends the wait of a thread without a core");
-	reset_slot();
-	answer_poll(&a, 0, 0, 0);
-	add_poller(&other, 1);
-	task[1].until = 1000;
-	sms_poll_look(&core);
-	tap_ok(sms_poll_look(&core) == 1 && task[1].result == 0,
-	       "polls: a wait ends at its deadline");
-	reset_slot();
-	tap_ok(!sms_poll_is_answered(&core),
-	       "polls: without a kick or an answer no poll is due");
-	core.poll_kick = 1;
-	tap_ok(sms_poll_is_answered(&core),
-	       "polls: after a kick a poll is due");
-	reset_slot();
-	answer_poll(&a, 0, 0, 0);
+	answers = (struct bytes){none, sizeof(none)};
 	add_poller(&other, 1);
 	sms_poll_look(&core);
-	tap_ok(sms_poll_is_answered(&core),
-	       "polls: after an answer a poll is due");
 	tap_ok(core.polling && !sms_forward_close(3) && !core.polling &&
 		       core.pollers == 1,
 	       "polls: a close waits until the slot is free");
+}
+
+/* What a call gets through the registers of the slot, and gives back. */
+static void test_arguments(void)
+{
+	struct abi_sock_op op = {.verb = ABI_SOCK_ACCEPT, .handle = -1}, *from;
+	struct abi_open open = {
+		.path = "/a", .flags = 1, .mode = 2, .wait = 3, .handle = -1};
+	struct answer a;
+
+	reset_slot();
+	set_answer(&a, 9, 0);
+	tap_ok(sms_forward_sock_open(1, 2, 3) == 9 && asked.arg[0] == 1 &&
+		       asked.arg[1] == 2 && asked.arg[2] == 3,
+	       "arguments: a socket's domain, type and protocol");
+	set_answer(&a, 0, 0);
+	from = (struct abi_sock_op *)a.data;
+	from->handle = 8;
+	from->addrlen = 2;
+	from->addr[0] = 'a';
+	tap_ok(!sms_forward_sock(3, &op) && op.handle == 8 && op.addrlen == 2 &&
+		       op.addr[0] == 'a',
+	       "arguments: the socket and the peer that accept found");
+	set_answer(&a, 0, 0);
+	((struct abi_open *)a.data)->handle = 6;
+	((struct abi_open *)a.data)->type = 7;
+	tap_ok(!sms_forward_open(&open) && open.handle == 6 && open.type == 7 &&
+		       ((struct abi_open *)asked.data)->flags == 1 &&
+		       ((struct abi_open *)asked.data)->mode == 2 &&
+		       ((struct abi_open *)asked.data)->wait == 3,
+	       "arguments: how a file is opened, and what it is");
 }
 
 int main(void)
@@ -789,7 +773,8 @@ int main(void)
 	test_listing();
 	test_objects();
 	test_paths();
-	test_polls();
+	test_poll();
+	test_arguments();
 	test_parts();
 	test_sockets();
 	socket_bytes();
