@@ -70,6 +70,9 @@ func NewServer(dir string) (*Server, error) {
 	s.calls = map[uint8]call{
 		kindVersion: s.setVersion, kindAttach: s.attachRoot, kindFlush: flushNothing,
 		kindWalk: s.walkNames, kindClunk: s.clunkFid, kindRemove: s.refuseRemove,
+		kindOpen: s.openFile, kindCreate: s.createFile, kindRead: s.readFile, kindWrite: s.writeFile,
+		kindReaddir: s.readFolder, kindFsync: s.syncFile, kindLock: s.lockFile, kindGetlock: s.testLock,
+		kindGetattr: s.getAttributes, kindSetattr: s.setAttributes, kindStatfs: s.statFilesystem,
 	}
 	return s, nil
 }
