@@ -138,6 +138,10 @@ suite_vm-shimos_deadline = 1260
 suite_vm-shimos_needs = $(vm_needs) $(vm_image) $(vm_lend) $(B)/bin/skep \
 	$(B)/bin/sms.image
 
+CHECK_SUITES += ninep
+suite_ninep = $(GO) test -count=1 -json ./shimos/ninep
+suite_ninep_kind = go
+
 CHECK_SUITES += part
 suite_part = $(GO) test -count=1 -json ./shimos/part
 suite_part_kind = go
@@ -173,3 +177,6 @@ mutants_without_shimos/linux = $(wildcard shimos/linux/*/*.c)
 MUTANTS += shimos/part
 mutants_shimos/part = part
 mutants_without_shimos/part = shimos/part/boot_linux.go
+
+MUTANTS += shimos/ninep
+mutants_shimos/ninep = ninep

@@ -73,6 +73,8 @@ func NewServer(dir string) (*Server, error) {
 		kindOpen: s.openFile, kindCreate: s.createFile, kindRead: s.readFile, kindWrite: s.writeFile,
 		kindReaddir: s.readFolder, kindFsync: s.syncFile, kindLock: s.lockFile, kindGetlock: s.testLock,
 		kindGetattr: s.getAttributes, kindSetattr: s.setAttributes, kindStatfs: s.statFilesystem,
+		kindSymlink: s.makeSymlink, kindReadlink: s.readSymlink, kindLink: s.makeLink,
+		kindMkdir: s.makeFolder, kindMknod: s.makeNode, kindRenameat: s.renameEntry, kindUnlinkat: s.unlinkEntry,
 	}
 	return s, nil
 }

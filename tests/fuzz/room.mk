@@ -42,6 +42,7 @@ GO_FUZZERS += \
 	lab.FuzzUnpackImage \
 	lab/wire.FuzzGuard \
 	lab/wire.FuzzRead \
+	shimos/ninep.FuzzServer \
 	shimos/part.FuzzConsole \
 	shimos/part.FuzzKernelRelease \
 	tests/tap.FuzzReader \
