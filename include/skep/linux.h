@@ -17,10 +17,16 @@
 
 #define SKEP_LINUX_MAIL 0x1000 /* offset in the mailbox */
 #define SKEP_LINUX_MAGIC 0x58554e4c
-#define SKEP_LINUX_REVISION 1
+#define SKEP_LINUX_REVISION 2
 #define SKEP_LINUX_COMMAND 2048
 #define SKEP_LINUX_WHY 192
 #define SKEP_LINUX_RING 0x10000 /* bytes, a power of 2 */
+#define SKEP_LINUX_RANGES 126	/* as many as a kernel takes */
+#define SKEP_LINUX_TAG "skep"	/* of the file system */
+#define SKEP_LINUX_TAG_BYTES 's', 'k', 'e', 'p'
+/* Given to a restart, with a number behind it: the exit code of the program
+ * that the kernel ran. */
+#define SKEP_LINUX_EXIT_WORD "skep-exit "
 
 enum skep_linux_state {
 	SKEP_LINUX_NONE,
@@ -31,7 +37,8 @@ enum skep_linux_state {
 	SKEP_LINUX_RESTART,
 	SKEP_LINUX_POWER_OFF,
 	SKEP_LINUX_HALT,
-	SKEP_LINUX_PANIC
+	SKEP_LINUX_PANIC,
+	SKEP_LINUX_EXIT /* of its program, with `code` */
 };
 
 /* Counters of bytes that run freely: put - take bytes are in the ring, from
@@ -42,20 +49,47 @@ struct skep_linux_ring {
 };
 SKEP_ASSERT_SIZE(struct skep_linux_ring, 128);
 
+/* Part of the pool, whose addresses the kernel uses. */
+struct skep_linux_range {
+	u64 start, length; /* physical */
+	u64 offset;	   /* in the pool */
+};
+SKEP_ASSERT_SIZE(struct skep_linux_range, 24);
+
+/*
+ * A split virtqueue (virtio 1.2, section 2.7) in the kernel's memory, little
+ * endian, without indirect descriptors and events. Nobody is notified: each
+ * side looks. The kernel writes all but `served`. `ready` changes to 1 when the
+ * rest is there, and to 0 when the kernel wants its memory back, which it has
+ * when `served` is 0 then.
+ */
+struct skep_linux_queue {
+	u64 descriptors, available, used; /* physical addresses */
+	u32 size;			  /* entries, a power of 2 */
+	u32 ready, served;
+	u32 zero[7];
+};
+SKEP_ASSERT_SIZE(struct skep_linux_queue, 64);
+
 struct skep_linux {
 	u32 magic, revision;
 	/* Files, by their offsets in the pool, which are multiples of 4096. */
 	u64 kernel, kernel_length; /* a bzImage */
 	u64 initrd, initrd_length; /* a cpio archive, or several */
 	u32 state;
-	u32 zero[21];
+	u32 code;   /* with SKEP_LINUX_EXIT */
+	u32 ranges; /* of the pool; the boot image writes them */
+	u32 zero[19];
 	char command[SKEP_LINUX_COMMAND]; /* words for the kernel */
 	char why[SKEP_LINUX_WHY];
 	u8 zero2[64];
 	struct skep_linux_ring out, in;
 	u8 out_bytes[SKEP_LINUX_RING]; /* from the kernel's console */
 	u8 in_bytes[SKEP_LINUX_RING];  /* to it */
+	struct skep_linux_queue files; /* requests of 9P2000.L */
+	struct skep_linux_range range[SKEP_LINUX_RANGES];
 };
-SKEP_ASSERT_SIZE(struct skep_linux, 2688 + 2 * SKEP_LINUX_RING);
+SKEP_ASSERT_SIZE(struct skep_linux,
+		 2752 + 2 * SKEP_LINUX_RING + 24 * SKEP_LINUX_RANGES);
 
 #endif

@@ -6,9 +6,10 @@ package uapi
 const (
 	SkepLinuxMail     = 0x1000
 	SkepLinuxMagic    = 0x58554e4c
-	SkepLinuxRevision = 1
+	SkepLinuxRevision = 2
 	SkepLinuxCommand  = 2048
 	SkepLinuxRing     = 0x10000
+	SkepLinuxRanges   = 126
 )
 
 // A SkepLinuxState is one of enum skep_linux_state.
@@ -24,6 +25,7 @@ const (
 	LinuxPowerOff
 	LinuxHalt
 	LinuxPanic
+	LinuxExit
 )
 
 // SkepLinuxCounters is struct skep_linux_ring.
@@ -34,16 +36,29 @@ type SkepLinuxCounters struct {
 	Zero2 [15]uint32
 }
 
+// SkepLinuxRange is struct skep_linux_range.
+type SkepLinuxRange struct{ Start, Length, Offset uint64 }
+
+// SkepLinuxQueue is struct skep_linux_queue.
+type SkepLinuxQueue struct {
+	Descriptors, Available, Used uint64
+	Size, Ready, Served          uint32
+	Zero                         [7]uint32
+}
+
 // SkepLinux is struct skep_linux, in the mailbox of a partition.
 type SkepLinux struct {
 	Magic, Revision      uint32
 	Kernel, KernelLength uint64
 	Initrd, InitrdLength uint64
 	State                SkepLinuxState
-	Zero                 [21]uint32
+	Code, Ranges         uint32
+	Zero                 [19]uint32
 	Command              [SkepLinuxCommand]byte
 	Why                  [192]byte
 	Zero2                [64]byte
 	Out, In              SkepLinuxCounters
 	OutBytes, InBytes    [SkepLinuxRing]byte
+	Files                SkepLinuxQueue
+	Range                [SkepLinuxRanges]SkepLinuxRange
 }

@@ -45,5 +45,6 @@ GO_FUZZERS += \
 	shimos/ninep.FuzzServer \
 	shimos/part.FuzzConsole \
 	shimos/part.FuzzKernelRelease \
+	shimos/part.FuzzQueue \
 	tests/tap.FuzzReader \
 	tests/vmtest/report.FuzzScan

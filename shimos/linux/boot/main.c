@@ -21,6 +21,9 @@
 #define LOW_4G 0x100000000ull
 #define TABLES 64
 
+_Static_assert(SHIMOS_PARAMS_RANGES <= SKEP_LINUX_RANGES,
+	       "the mailbox names fewer ranges than a kernel takes");
+
 void shimos_boot_main(struct skep_partition *p);
 void shimos_boot_map(u64 tables);
 void shimos_boot_jump(u64 entry, u64 params, u64 descriptors);
@@ -163,6 +166,20 @@ static int write_tables(struct skep_partition *p, const struct request *r,
 	return shimos_params_write(params, &kernel_file, &a, pool, why);
 }
 
+/* For the command, which finds the kernel's memory by physical addresses. */
+static void write_ranges(struct skep_linux *mail,
+			 const struct shimos_ranges *pool)
+{
+	u32 i;
+
+	for (i = 0; i < pool->count; i++)
+		mail->range[i] =
+			(struct skep_linux_range){.start = pool->at[i].start,
+						  .length = pool->at[i].length,
+						  .offset = pool->at[i].offset};
+	mail->ranges = pool->count;
+}
+
 /* 0, or -errno with the reason in `why`. */
 static int prepare_kernel(struct skep_partition *p, struct skep_linux *mail,
 			  struct shimos_tables *t, struct shimos_text *why,
@@ -206,6 +223,7 @@ static int prepare_kernel(struct skep_partition *p, struct skep_linux *mail,
 	if (place.move)
 		copy_file(place.initrd, &pool, r.initrd.offset,
 			  r.initrd.length);
+	write_ranges(mail, &pool);
 	*entry = place.kernel + 0x200;
 	return 0;
 full:
