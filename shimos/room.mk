@@ -63,15 +63,18 @@ $(B)/bin/linux-boot.image: $(B)/lib/linux-boot.elf
 	$(Q)mkdir -p $(@D)
 	$(Q)objcopy -O binary $< $@
 
-# In that kernel: its first program, and the module for its console and end.
+# In that kernel: its first program, the module for its console and end, and the
+# one for its files.
 $(B)/bin/linux-init: $(B)/obj/gcc/shimos/linux/init/main.o
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -static -s -o $@ $^
 PROGRAMS += $(B)/bin/linux-boot.image $(B)/bin/linux-init
-KMODS += shimos_guest
+KMODS += shimos_guest shimos_virtio
 kmod_shimos_guest = shimos/linux/kmod
 kmod_shimos_guest_with = include/skep
+kmod_shimos_virtio = shimos/linux/virtio/kmod
+kmod_shimos_virtio_with = include/skep
 
 $(B)/fuzz/shimos-kernel: shimos/linux/test/fuzz/kernel.c $(shimos_linux_parts) \
 		$(wildcard shimos/linux/*.h shimos/core/*.h include/skep/*.h)

@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: MIT
 /*
  * The first program of a kernel on a partition. It loads the module that makes
- * the console, and becomes the user's own /init. Where that fails there is no
- * console to say so: it says so in the mailbox, and waits to be stopped.
+ * the console, and becomes the user's own /init. If there is a root file system
+ * (/skep/root), it mounts that and becomes its /sbin/init, or runs the program
+ * of /skep/words there and ends the kernel with its exit code. Where that fails
+ * it says so in the mailbox, and waits to be stopped.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <linux/reboot.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <skep/linux.h>
@@ -26,6 +31,8 @@ static _Noreturn void end_here(const char *what)
 	int error = errno, fd = open("/dev/mem", O_RDWR | O_SYNC);
 	struct skep_linux *m = MAP_FAILED;
 
+	if (fd < 0)
+		fd = open("/skep/root/dev/mem", O_RDWR | O_SYNC);
 	if (fd >= 0 && *mail)
 		m = mmap(NULL, (sizeof(*m) + 4095) & ~4095ul,
 			 PROT_READ | PROT_WRITE, MAP_SHARED, fd,
@@ -62,15 +69,24 @@ static void read_words(void)
 	}
 }
 
+/* Afterwards the file is gone, since it would occupy memory for ever. */
+static void load_module(const char *path, const char *words)
+{
+	int fd = open(path, O_RDONLY);
+
+	if (fd < 0 || syscall(SYS_finit_module, fd, words, 0))
+		end_here(path);
+	close(fd);
+	unlink(path);
+}
+
 static void load_console(void)
 {
 	char words[64];
-	int fd = open("/skep/shimos_guest.ko", O_RDONLY);
+	int fd;
 
 	snprintf(words, sizeof(words), "mail=%s", mail);
-	if (fd < 0 || syscall(SYS_finit_module, fd, words, 0))
-		end_here("the module shimos_guest");
-	close(fd);
+	load_module("/skep/shimos_guest.ko", words);
 	fd = open("/dev/ttyL0", O_RDWR);
 	if (fd < 0)
 		end_here("/dev/ttyL0");
@@ -81,8 +97,103 @@ static void load_console(void)
 		close(fd);
 }
 
+static void load_files(void)
+{
+	char path[64], words[64];
+	int i;
+
+	for (i = 0;; i++) {
+		snprintf(path, sizeof(path), "/skep/%d.ko", i);
+		if (access(path, F_OK))
+			break;
+		load_module(path, "");
+	}
+	snprintf(words, sizeof(words), "mail=%s", mail);
+	load_module("/skep/shimos_virtio.ko", words);
+	if (mount(SKEP_LINUX_TAG, "/skep/root", "9p", 0,
+		  "trans=virtio,version=9p2000.L,msize=131072,cache=mmap"))
+		end_here("the root file system");
+}
+
+/* The words of a program: each ends with 0. None: NULL. */
+static char **read_program(void)
+{
+	static char text[65537]; /* with a 0 behind all */
+	static char *words[4096];
+	int fd = open("/skep/words", O_RDONLY), count = 0;
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	char *at;
+
+	if (n < 0 || n == sizeof(text) - 1)
+		end_here("/skep/words");
+	close(fd);
+	for (at = text; at < text + n; at += strlen(at) + 1) {
+		if (count == 4095)
+			end_here("/skep/words");
+		words[count++] = at;
+	}
+	return count ? words : NULL;
+}
+
+static void enter_root(void)
+{
+	if (mount("/dev", "/skep/root/dev", NULL, MS_MOVE, NULL))
+		end_here("the folder /dev of the root");
+	if (mount("/proc", "/skep/root/proc", NULL, MS_MOVE, NULL))
+		end_here("the folder /proc of the root");
+	if (chdir("/skep/root") || mount("none", "sys", "sysfs", 0, NULL))
+		end_here("the folder /sys of the root");
+	if (mount(".", "/", NULL, MS_MOVE, NULL) || chroot(".") || chdir("/"))
+		end_here("the change to the root");
+}
+
+static _Noreturn void start_program(char **words)
+{
+	setsid();
+	ioctl(0, TIOCSCTTY, 1);
+	setenv("PATH",
+	       "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+	       0);
+	execvp(words[0], words);
+	fprintf(stderr, "skep: %s: %s\n", words[0], strerror(errno));
+	_exit(errno == ENOENT ? 127 : 126);
+}
+
+/* Runs a program as the only one, and ends the kernel as it ended. */
+static _Noreturn void run_program(char **words)
+{
+	char end[32];
+	int status = 0;
+	pid_t pid = fork(), got;
+
+	if (pid == 0)
+		start_program(words);
+	do
+		got = wait(&status);
+	while (got != pid && (got > 0 || errno == EINTR));
+	if (got != pid)
+		end_here("the program");
+	sync();
+	snprintf(end, sizeof(end), SKEP_LINUX_EXIT_WORD "%d",
+		 WIFEXITED(status) ? WEXITSTATUS(status)
+				   : 128 + WTERMSIG(status));
+	syscall(SYS_reboot, LINUX_REBOOT_MAGIC1, LINUX_REBOOT_MAGIC2,
+		LINUX_REBOOT_CMD_RESTART2, end);
+	end_here("the end of the kernel");
+}
+
+static _Noreturn void become_init(const char *path, char **argv,
+				  char **environment)
+{
+	argv[0] = (char *)path;
+	execve(path, argv, environment);
+	end_here(path);
+}
+
 int main(int argc, char **argv, char **environment)
 {
+	char **words;
+
 	(void)argc;
 	if (getpid() != 1) {
 		fprintf(stderr, "this is the first program of a kernel that "
@@ -96,9 +207,15 @@ int main(int argc, char **argv, char **environment)
 		end_here("/dev and /proc");
 	read_words();
 	load_console();
-	umount2("/proc", MNT_DETACH);
-	umount2("/dev", MNT_DETACH);
-	argv[0] = "/init";
-	execve("/init", argv, environment);
-	end_here("/init of the initial file system");
+	if (access("/skep/root", F_OK)) {
+		umount2("/proc", MNT_DETACH);
+		umount2("/dev", MNT_DETACH);
+		become_init("/init", argv, environment);
+	}
+	words = read_program();
+	load_files();
+	enter_root();
+	if (words)
+		run_program(words);
+	become_init("/sbin/init", argv, environment);
 }

@@ -11,10 +11,12 @@
 #include <linux/init.h>
 #include <linux/io.h>
 #include <linux/irqflags.h>
+#include <linux/kstrtox.h>
 #include <linux/module.h>
 #include <linux/notifier.h>
 #include <linux/panic_notifier.h>
 #include <linux/reboot.h>
+#include <linux/string.h>
 #include <asm/processor.h>
 
 #include "compat.h"
@@ -35,12 +37,25 @@ static void end_kernel(u32 state)
 		cpu_relax();
 }
 
+/* A restart with this word is the end of the program that this kernel ran. */
+static void end_by_restart(const char *word)
+{
+	u8 code;
+
+	if (!word ||
+	    strncmp(word, SKEP_LINUX_EXIT_WORD, strlen(SKEP_LINUX_EXIT_WORD)) ||
+	    kstrtou8(word + strlen(SKEP_LINUX_EXIT_WORD), 10, &code))
+		end_kernel(SKEP_LINUX_RESTART);
+	WRITE_ONCE(shimos_guest_mail->code, code);
+	end_kernel(SKEP_LINUX_EXIT);
+}
+
 static int on_reboot(struct notifier_block *block, unsigned long event,
 		     void *data)
 {
 	switch (event) {
 	case SYS_RESTART:
-		end_kernel(SKEP_LINUX_RESTART);
+		end_by_restart(data);
 		break;
 	case SYS_POWER_OFF:
 		end_kernel(SKEP_LINUX_POWER_OFF);
