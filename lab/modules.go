@@ -23,20 +23,29 @@ const maxModule = 64 << 20
 // order in which they can be loaded. Modules that are built into the kernel are omitted.
 // As in modprobe, - and _ are equal.
 func (k *Kernel) Closure(names ...string) ([]string, error) {
-	dep, err := os.ReadFile(filepath.Join(k.ModuleDir(), "modules.dep"))
+	order, err := FindClosure(k.ModuleDir(), names...)
+	if err != nil {
+		return nil, fmt.Errorf("kernel %s: %w", k.Release, err)
+	}
+	return order, nil
+}
+
+// FindClosure is Closure for a folder such as /lib/modules/RELEASE.
+func FindClosure(dir string, names ...string) ([]string, error) {
+	dep, err := os.ReadFile(filepath.Join(dir, "modules.dep"))
 	if err != nil {
 		return nil, err
 	}
-	builtin, err := os.ReadFile(filepath.Join(k.ModuleDir(), "modules.builtin"))
+	builtin, err := os.ReadFile(filepath.Join(dir, "modules.builtin"))
 	if err != nil {
 		return nil, err
 	}
 	order, err := moduleClosure(string(dep), string(builtin), names)
 	if err != nil {
-		return nil, fmt.Errorf("kernel %s: %w", k.Release, err)
+		return nil, err
 	}
 	for i, p := range order {
-		order[i] = filepath.Join(k.ModuleDir(), p)
+		order[i] = filepath.Join(dir, p)
 	}
 	return order, nil
 }

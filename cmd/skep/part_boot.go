@@ -138,7 +138,7 @@ func (p *partBoot) readFiles() (b lent.Boot, err error) {
 		return b, err
 	}
 	b.Image, err = readOwn("linux-boot.image")
-	b.Initrd, b.Command = lent.JoinArchives(user, lent.GuestFiles(init, module)), p.append
+	b.Initrd, b.Command = lent.JoinArchives(user, lent.GuestFiles(init, module, nil)), p.append
 	return b, err
 }
 

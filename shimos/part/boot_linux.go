@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"skep/internal/uapi"
+	"skep/shimos/ninep"
 )
 
 // A Boot is a Linux kernel for a partition.
@@ -21,6 +22,7 @@ type Boot struct {
 	Kernel  []byte // a bzImage
 	Initrd  []byte // its initial file system, with GuestFiles
 	Command string // words for it
+	Files   string // folder to serve to it as its root; empty: none
 }
 
 // A LinuxEnd says how a kernel on a partition ended.
@@ -32,7 +34,13 @@ const (
 	EndPowerOff LinuxEnd = "it powered off"
 	EndHalt     LinuxEnd = "it halted"
 	EndPanic    LinuxEnd = "it panicked"
+	EndProgram  LinuxEnd = "its program ended"
 )
+
+// A ProgramError is the end of a kernel whose program failed.
+type ProgramError struct{ Code int }
+
+func (e *ProgramError) Error() string { return fmt.Sprintf("its program ended with code %d", e.Code) }
 
 const (
 	pageBytes = 4096
@@ -45,6 +53,7 @@ type Lender struct {
 	file *os.File
 	open uapi.ShimosOpen
 	mail []byte
+	pool []byte // nil unless files are served
 }
 
 // NewLender opens the module's device.
@@ -84,12 +93,13 @@ func (l *Lender) stop() error {
 	return l.call(uapi.ShimosIocStop, nil, nil)
 }
 
-func (l *Lender) unmap() error {
-	if l.mail == nil {
-		return nil
+func (l *Lender) unmap() (err error) {
+	for _, area := range []*[]byte{&l.mail, &l.pool} {
+		if *area != nil {
+			err = errors.Join(err, unix.Munmap(*area))
+			*area = nil
+		}
 	}
-	err := unix.Munmap(l.mail)
-	l.mail = nil
 	return err
 }
 
@@ -108,11 +118,52 @@ func (l *Lender) Run(ctx context.Context, id uint32, b Boot, input io.Reader, ou
 	if err != nil {
 		return "", err
 	}
-	var start uapi.ShimosStart
-	if err := l.call(uapi.ShimosIocStart, unsafe.Pointer(&start), start.Why[:]); err != nil {
+	f, err := l.prepareFiles(c, b.Files)
+	if err != nil {
 		return "", err
 	}
-	return l.serve(ctx, c, input, output)
+	var start uapi.ShimosStart
+	if err := l.call(uapi.ShimosIocStart, unsafe.Pointer(&start), start.Why[:]); err != nil {
+		return "", errors.Join(err, f.close())
+	}
+	end, err := l.serveBoth(ctx, c, f, input, output)
+	return end, errors.Join(err, f.close())
+}
+
+// prepareFiles makes a server of a folder; nil is one of none.
+func (l *Lender) prepareFiles(c *console, dir string) (*files, error) {
+	if dir == "" {
+		return nil, nil
+	}
+	server, err := ninep.NewServer(dir)
+	if err != nil {
+		return nil, &RefusedError{fmt.Sprintf("the root: %v", err)}
+	}
+	l.pool, err = unix.Mmap(int(l.file.Fd()), int64(uapi.ShimosMapPool), int(l.open.Pool), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, errors.Join(err, server.Close())
+	}
+	return &files{l: c.l, pool: l.pool, server: server}, nil
+}
+
+// serveBoth serves console and files until one of them ends.
+func (l *Lender) serveBoth(ctx context.Context, c *console, f *files, input io.Reader, output io.Writer) (LinuxEnd, error) {
+	both, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := f.serve(both); err != nil {
+			stop(err)
+		}
+	}()
+	end, err := l.serve(both, c, input, output)
+	stop(nil)
+	<-done // it uses the pool
+	if cause := context.Cause(both); ctx.Err() == nil && errors.Is(err, context.Canceled) {
+		err = cause
+	}
+	return end, err
 }
 
 // prepare puts the files at the pool's end, and says in the mailbox where they are.
@@ -179,7 +230,7 @@ func (l *Lender) serve(ctx context.Context, c *console, input io.Reader, output 
 			continue
 		}
 		if state >= uapi.LinuxRefused {
-			return endOf(state, c.why())
+			return endOf(state, c.code(), c.why())
 		}
 		if len(rest) == 0 {
 			select {
@@ -199,7 +250,7 @@ func (l *Lender) serve(ctx context.Context, c *console, input io.Reader, output 
 	return "", ctx.Err()
 }
 
-func endOf(state uapi.SkepLinuxState, why string) (LinuxEnd, error) {
+func endOf(state uapi.SkepLinuxState, code uint32, why string) (LinuxEnd, error) {
 	switch state {
 	case uapi.LinuxRefused:
 		return "", &RefusedError{why}
@@ -211,6 +262,14 @@ func endOf(state uapi.SkepLinuxState, why string) (LinuxEnd, error) {
 		return EndHalt, nil
 	case uapi.LinuxPanic:
 		return EndPanic, nil
+	case uapi.LinuxExit:
+		switch {
+		case code > 255:
+			return "", errSpoiled
+		case code > 0:
+			return "", &ProgramError{int(code)}
+		}
+		return EndProgram, nil
 	}
 	return "", errSpoiled
 }

@@ -56,6 +56,9 @@ func (c *console) give(p []byte) (int, error) {
 	return n, nil
 }
 
+// code returns the exit code of the kernel's program. The state says that there is one.
+func (c *console) code() uint32 { return atomic.LoadUint32(&c.l.Code) }
+
 // why returns the reason of a refusal.
 func (c *console) why() string {
 	kept := c.l.Why

@@ -88,16 +88,23 @@ func TestSpoiledConsoleEndsTheRun(t *testing.T) {
 		t.Errorf("input, by one byte: %d, %v", n, err)
 	}
 	for state, want := range map[uapi.SkepLinuxState]LinuxEnd{
-		uapi.LinuxRestart: EndRestart, uapi.LinuxPowerOff: EndPowerOff, uapi.LinuxHalt: EndHalt, uapi.LinuxPanic: EndPanic,
+		uapi.LinuxRestart: EndRestart, uapi.LinuxPowerOff: EndPowerOff, uapi.LinuxHalt: EndHalt, uapi.LinuxPanic: EndPanic, uapi.LinuxExit: EndProgram,
 	} {
-		if end, err := endOf(state, ""); end != want || err != nil {
+		if end, err := endOf(state, 0, ""); end != want || err != nil {
 			t.Errorf("state %d: %q, %v", state, end, err)
 		}
 	}
-	if _, err := endOf(uapi.LinuxPanic+1, ""); !errors.Is(err, errSpoiled) {
+	var program *ProgramError
+	if _, err := endOf(uapi.LinuxExit, 7, ""); !errors.As(err, &program) || program.Code != 7 {
+		t.Errorf("a program that failed: %v", err)
+	}
+	if _, err := endOf(uapi.LinuxExit, 256, ""); !errors.Is(err, errSpoiled) {
+		t.Errorf("a code that is none: %v", err)
+	}
+	if _, err := endOf(uapi.LinuxExit+1, 0, ""); !errors.Is(err, errSpoiled) {
 		t.Errorf("an unknown state: %v", err)
 	}
-	if _, err := endOf(uapi.LinuxRefused, "no room"); !isRefused(err, "no room") {
+	if _, err := endOf(uapi.LinuxRefused, 0, "no room"); !isRefused(err, "no room") {
 		t.Errorf("a refusal: %v", err)
 	}
 }
@@ -199,10 +206,20 @@ func TestArchivesAreAligned(t *testing.T) {
 			t.Errorf("of %d bytes: it ends at %d", n, len(got))
 		}
 	}
-	files := GuestFiles([]byte("init"), []byte("module"))
+	files := GuestFiles([]byte("init"), []byte("module"), nil)
 	for _, name := range []string{"skep\x00", "skep/init\x00", "skep/shimos_guest.ko\x00", "000081ed", "TRAILER!!!"} {
 		if !bytes.Contains(files, []byte(name)) {
 			t.Errorf("no %q", name)
+		}
+	}
+	if bytes.Contains(files, []byte("skep/root")) {
+		t.Error("a root that nobody asked for")
+	}
+	root := Root{Modules: [][]byte{[]byte("one"), []byte("two")}, Transport: []byte("three"), Command: []string{"/bin/a", "b c"}}
+	files = GuestFiles([]byte("init"), []byte("module"), &root)
+	for _, name := range []string{"skep/init\x00", "skep/0.ko\x00", "skep/1.ko\x00", "skep/shimos_virtio.ko\x00", "three", "skep/root\x00", "skep/words\x00", "/bin/a\x00b c\x00"} {
+		if !bytes.Contains(files, []byte(name)) {
+			t.Errorf("with a root: no %q", name)
 		}
 	}
 }

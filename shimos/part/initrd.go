@@ -14,11 +14,40 @@ type ArchiveFile struct {
 	Data []byte
 }
 
+// What shimos/linux/init takes of a program's words: their number, and the bytes of all, each
+// with its end.
+const (
+	MostWords = 4000
+	MostText  = 65000
+)
+
+// A Root is a root file system that the command serves, and what a kernel needs for it.
+type Root struct {
+	Modules   [][]byte // of that kernel, in the order in which they are loaded
+	Transport []byte   // shimos_virtio.ko
+	Command   []string // its program with arguments; empty: /sbin/init
+}
+
 // GuestFiles returns an archive for the end of a kernel's initial file system: its first
-// program, and the module of its console. The kernel unpacks one archive after another.
-func GuestFiles(init, module []byte) []byte {
-	return Archive(ArchiveFile{"skep", 0o040755, nil}, ArchiveFile{"skep/init", 0o100755, init},
-		ArchiveFile{"skep/shimos_guest.ko", 0o100644, module})
+// program, the module of its console, and what a root file system needs, if there is one.
+// The kernel unpacks one archive after another.
+func GuestFiles(init, module []byte, root *Root) []byte {
+	files := []ArchiveFile{{"skep", 0o040755, nil}, {"skep/init", 0o100755, init}, {"skep/shimos_guest.ko", 0o100644, module}}
+	if root != nil {
+		files = append(files, root.files()...)
+	}
+	return Archive(files...)
+}
+
+func (r *Root) files() (list []ArchiveFile) {
+	for i, module := range r.Modules {
+		list = append(list, ArchiveFile{fmt.Sprintf("skep/%d.ko", i), 0o100644, module})
+	}
+	var words []byte
+	for _, word := range r.Command {
+		words = append(words, word+"\x00"...)
+	}
+	return append(list, ArchiveFile{"skep/shimos_virtio.ko", 0o100644, r.Transport}, ArchiveFile{"skep/root", 0o040755, nil}, ArchiveFile{"skep/words", 0o100644, words})
 }
 
 // Archive returns an archive of these files, in the format that a kernel unpacks.
