@@ -16,13 +16,15 @@ import (
 
 	"skep/internal/cli"
 	"skep/internal/place"
+	"skep/lab"
 	lent "skep/shimos/part"
 )
 
 type partBoot struct {
 	on, cpus, memory       string
 	kernel, initrd, append string
-	module                 string
+	module, modules, root  string
+	command                []string
 }
 
 func (p *partBoot) options(f *cli.Flags) {
@@ -31,16 +33,15 @@ func (p *partBoot) options(f *cli.Flags) {
 	f.StringVar(&p.memory, "mem", "", "with --cpus: `SIZE` of memory")
 	f.StringVar(&p.kernel, "kernel", "", "boot this `FILE`, a bzImage; the running kernel's own by default")
 	f.StringVar(&p.initrd, "initrd", "", "its initial file system: a `FILE` with a cpio archive that has /init")
+	f.StringVar(&p.root, "root", "", "instead of --initrd: its root file system, a `FOLDER` of this Linux, which it may change")
+	f.StringVar(&p.modules, "modules", "", "with --root: the `FOLDER` of that kernel's modules; /lib/modules/RELEASE by default")
 	f.StringVar(&p.append, "append", "", "`WORDS` for the kernel's command line")
 	f.StringVar(&p.module, "module", "", "the `FILE` of shimos_guest.ko for this kernel; searched for by default")
 }
 
 func (p *partBoot) run(ctx context.Context, f *cli.Flags, words []string) error {
-	if err := f.RefuseArgs(words); err != nil {
+	if err := p.checkFiles(f, words); err != nil {
 		return err
-	}
-	if p.initrd == "" {
-		return f.Expectf("--initrd is expected: the kernel's files end with it, as there is no disk")
 	}
 	if (p.cpus == "") != (p.memory == "") || p.cpus != "" && p.on != "" {
 		return f.Expectf("either --on, or --cpus and --mem are expected")
@@ -57,7 +58,10 @@ func (p *partBoot) run(ctx context.Context, f *cli.Flags, words []string) error 
 	done := progressOf("stopping the kernel")
 	closed := lender.Close()
 	done()
+	var failed *lent.ProgramError
 	switch {
+	case errors.As(err, &failed) && closed == nil:
+		return cli.Exit(failed.Code)
 	case errors.Is(err, context.Canceled):
 		return errors.Join(closed, cli.Errorf(exitStopped, "the kernel was stopped"))
 	case err != nil || closed != nil:
@@ -65,7 +69,27 @@ func (p *partBoot) run(ctx context.Context, f *cli.Flags, words []string) error 
 	case end == lent.EndPanic:
 		return cli.Errorf(cli.Failed, "the kernel ended: %s", end)
 	}
-	fmt.Fprintf(os.Stderr, "skep: the kernel ended: %s\n", end)
+	if end != lent.EndProgram {
+		fmt.Fprintf(os.Stderr, "skep: the kernel ended: %s\n", end)
+	}
+	return nil
+}
+
+// checkFiles refuses words that say nothing, or two things, about the kernel's files.
+func (p *partBoot) checkFiles(f *cli.Flags, words []string) error {
+	switch {
+	case p.initrd == "" && p.root == "":
+		return f.Expectf("--root or --initrd is expected: the kernel has no disk, so its files come from there")
+	case p.initrd != "" && p.root != "":
+		return f.Expectf("either --root or --initrd is expected")
+	case p.root == "" && p.modules != "":
+		return f.Expectf("--modules is for --root alone")
+	case p.root == "":
+		return f.RefuseArgs(words)
+	case len(words) > lent.MostWords || len(strings.Join(words, " ")) >= lent.MostText:
+		return f.Expectf("a program with at most %d words of %d bytes together is expected", lent.MostWords, lent.MostText-1)
+	}
+	p.command = words
 	return nil
 }
 
@@ -125,21 +149,68 @@ func (p *partBoot) readFiles() (b lent.Boot, err error) {
 	if err != nil {
 		return b, cli.Errorf(cli.Refused, "%s: %v", p.kernel, err)
 	}
-	user, err := readRegular(p.initrd)
-	if err != nil {
-		return b, cli.Errorf(cli.Refused, "the initial file system: %v", err)
-	}
-	module, err := p.readModule(release)
-	if err != nil {
-		return b, err
-	}
-	init, err := readOwn("linux-init")
-	if err != nil {
+	if b.Initrd, err = p.readInitrd(release); err != nil {
 		return b, err
 	}
 	b.Image, err = readOwn("linux-boot.image")
-	b.Initrd, b.Command = lent.JoinArchives(user, lent.GuestFiles(init, module, nil)), p.append
+	b.Command, b.Files = p.append, p.root
+	if len(p.command) > 0 {
+		b.Command += " quiet" // the output is the program's
+	}
 	return b, err
+}
+
+// readInitrd returns the kernel's initial file system: the user's and what is ours.
+func (p *partBoot) readInitrd(release string) ([]byte, error) {
+	var user []byte
+	var root *lent.Root
+	var err error
+	if p.root != "" {
+		root, err = p.readRoot(release)
+	} else if user, err = readRegular(p.initrd); err != nil {
+		err = cli.Errorf(cli.Refused, "the initial file system: %v", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	module, err := readGuestModule("shimos_guest", p.module, release)
+	if err != nil {
+		return nil, err
+	}
+	init, err := readOwn("linux-init")
+	if err != nil {
+		return nil, err
+	}
+	return lent.JoinArchives(user, lent.GuestFiles(init, module, root)), nil
+}
+
+// readRoot reads what a kernel needs to mount a folder, and checks the folder.
+func (p *partBoot) readRoot(release string) (*lent.Root, error) {
+	info, err := os.Stat(p.root)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is not a folder", p.root)
+	}
+	if err != nil {
+		return nil, cli.Errorf(cli.Refused, "the root: %v", err)
+	}
+	dir := p.modules
+	if dir == "" {
+		dir = filepath.Join("/lib/modules", release)
+	}
+	files, err := lab.FindClosure(dir, "virtio", "virtio_ring", "9pnet_virtio", "9p")
+	if err != nil {
+		return nil, cli.Errorf(cli.Refused, "the kernel's 9p, from the package linux-image-%s or the folder that --modules names: %v", release, err)
+	}
+	root := lent.Root{Command: p.command}
+	for _, file := range files {
+		module, err := lab.ReadModule(file)
+		if err != nil {
+			return nil, cli.Errorf(cli.Refused, "%v", err)
+		}
+		root.Modules = append(root.Modules, module)
+	}
+	root.Transport, err = readGuestModule("shimos_virtio", "", release)
+	return &root, err
 }
 
 // readRegular reads a whole file. A device or a pipe may have no end.
@@ -162,14 +233,14 @@ func readOwn(name string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// readModule reads the module that was built for a kernel.
-func (p *partBoot) readModule(release string) ([]byte, error) {
-	file := p.module
+// readGuestModule reads one of our modules that was built for a kernel: a file, or the one
+// that is found.
+func readGuestModule(name, file, release string) ([]byte, error) {
 	if file == "" {
-		file = findGuestModule(release)
+		file = findGuestModule(name, release)
 	}
 	if file == "" {
-		return nil, cli.Errorf(cli.Refused, "there is no shimos_guest.ko for Linux %s: the package skep-dkms builds it, or make kmod for Debian's kernels", release)
+		return nil, cli.Errorf(cli.Refused, "there is no %s.ko for Linux %s: the package skep-dkms builds it, or make kmod for Debian's kernels", name, release)
 	}
 	if got := moduleRelease(file); got != release {
 		return nil, cli.Errorf(cli.Refused, "%s is for Linux %q, and the kernel is %s", file, got, release)
@@ -178,8 +249,7 @@ func (p *partBoot) readModule(release string) ([]byte, error) {
 }
 
 // findGuestModule returns the path of the installed module, or of one that make built.
-func findGuestModule(release string) string {
-	const name = "shimos_guest"
+func findGuestModule(name, release string) string {
 	list := []string{filepath.Join("/lib/modules", release, "updates", "dkms", name+".ko")}
 	if self, err := os.Executable(); err == nil {
 		build := filepath.Dir(filepath.Dir(self))

@@ -20,12 +20,26 @@ func TestPartLinuxRefusals(t *testing.T) {
 	if err := os.WriteFile(text, []byte("no kernel"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	kernel := filepath.Join(dir, "kernel")
+	file := make([]byte, 1024)
+	copy(file[0x202:], "HdrS")
+	copy(file[0x20e:], []byte{0, 1})
+	copy(file[0x300:], "6.1.0-none (someone)")
+	if err := os.WriteFile(kernel, file, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		line string
 		code int
 		text string
 	}{
-		{"", cli.Usage, "--initrd is expected"},
+		{"", cli.Usage, "--root or --initrd is expected"},
+		{"--initrd " + text + " --root " + dir, cli.Usage, "either --root or --initrd is expected"},
+		{"--initrd " + text + " --modules " + dir, cli.Usage, "--modules is for --root alone"},
+		{"--root " + dir + " --cpus 1 --mem 1G -- " + strings.Repeat("x", 65000), cli.Usage, "words of 64999 bytes together is expected"},
+		{"--root " + dir + " --cpus 1 --mem 1G --kernel " + kernel + " -- a", cli.Refused, "the kernel's 9p, from the package linux-image-6.1.0-none or the folder that --modules names: open /lib/modules/6.1.0-none/modules.dep"},
+		{"--root " + dir + "/none --cpus 1 --mem 1G --kernel " + kernel, cli.Refused, "the root: stat " + dir + "/none: no such file"},
+		{"--root " + text + " --cpus 1 --mem 1G --kernel " + kernel, cli.Refused, "the root: " + text + " is not a folder"},
 		{"--initrd " + text + " --cpus 1", cli.Usage, "either --on, or --cpus and --mem are expected"},
 		{"--initrd " + text + " --on 1 --cpus 1 --mem 1G", cli.Usage, "either --on, or --cpus and --mem are expected"},
 		{"--initrd " + text + " more", cli.Usage, "more"},

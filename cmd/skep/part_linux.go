@@ -18,7 +18,7 @@ func partWords() []command {
 			summary: "list the partitions"},
 		{name: "part run", usage: "part run [--on PARTITION] [--ledger FILE] -- ./program [ARGS]", runner: &partRun{}, program: true,
 			summary: "run a static Linux program on a partition, with Linux's files and streams"},
-		{name: "part linux", usage: "part linux [--on PARTITION | --cpus LIST --mem SIZE] --initrd FILE [--kernel FILE] [--append WORDS]", runner: &partBoot{},
+		{name: "part linux", usage: "part linux [--on PARTITION | --cpus LIST --mem SIZE] [--kernel FILE] [--append WORDS] --initrd FILE | --root FOLDER [-- PROGRAM [ARGS]]", runner: &partBoot{}, program: true,
 			summary: "boot a Linux kernel on a partition, with a console"},
 		{name: "part stats", usage: "part stats [--json] [PARTITION | --ledger FILE]", runner: &partStats{},
 			summary: "show the interruptions and system calls of the last run on a partition"},

@@ -45,11 +45,13 @@ func bootLinuxMachine(t *testing.T, kernel string) *linuxMachine {
 	}
 	machine := lab.Machine{Name: "linux-" + kernel, Kernel: kernel, CPUs: 4, Memory: 1024, Modules: []string{"shimos"}}
 	vm := vmtest.Boot(t, machine, vmtest.Limit(6*time.Minute))
-	head := fmt.Sprintf(`exec 2>&1; B=%s; KERNEL=%s/kernel/%s/vmlinuz; FILES=%s
+	head := fmt.Sprintf(`exec 2>&1; B=%[1]s/bin; KERNEL=%[1]s/kernel/%[2]s/vmlinuz; FILES=%[3]s
+		MODULES=$(echo %[1]s/kernel/%[2]s/lib/modules/*); USER=%[1]s/test/vm/linux_user; R=/run/root
 		boot() { s=0; $B/skep part linux --kernel $KERNEL --initrd $FILES "$@" || s=$?; echo status $s; }
+		root() { s=0; $B/skep part linux --kernel $KERNEL --modules $MODULES --root "$@" || s=$?; echo status $s; }
 		await() { until grep -qs "$1" "$2"; do sleep 0.2; done; }
 		TWO='--cpus 2-3 --mem 160M'; export HOME=/run
-		`, filepath.Join(build, "bin"), build, kernel, files)
+		`, build, kernel, files)
 	return &linuxMachine{vm: vm, head: head}
 }
 
@@ -63,6 +65,12 @@ var linuxMemory = regexp.MustCompile(`(?m)^memory: +(\d+) kB$`)
 // checkBoot looks at the console of a kernel that had two CPUs and 160 MiB.
 func checkBoot(t *testing.T, text string, more ...string) {
 	t.Helper()
+	checkUser(t, text, append(more, "Linux version ")...)
+}
+
+// checkUser looks at the output of a program in such a kernel.
+func checkUser(t *testing.T, text string, more ...string) {
+	t.Helper()
 	kb := 0
 	if m := linuxMemory.FindStringSubmatch(text); m != nil {
 		kb, _ = strconv.Atoi(m[1])
@@ -70,7 +78,7 @@ func checkBoot(t *testing.T, text string, more ...string) {
 	if kb < 80<<10 || kb > 160<<10 {
 		t.Errorf("its memory is %d KiB", kb)
 	}
-	for _, want := range append(more, "Linux version ", "\ncpus: 2\n", fmt.Sprintf("\nanswer: %d\n", linuxAnswer)) {
+	for _, want := range append(more, "cpus: 2\n", fmt.Sprintf("\nanswer: %d\n", linuxAnswer)) {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q", want)
 		}
@@ -88,7 +96,9 @@ var linuxParts = []struct {
 }{
 	{"first", (*linuxMachine).testInput, true},
 	{"killed", (*linuxMachine).testKilled, true},
-	{"second", (*linuxMachine).testAgain, true},
+	{"root", (*linuxMachine).testRoot, true},
+	{"second", (*linuxMachine).testAgain, false},
+	{"init", (*linuxMachine).testRootInit, false},
 	{"panic", (*linuxMachine).testPanic, false},
 	{"emergency", (*linuxMachine).testEmergency, false},
 	{"interrupted", (*linuxMachine).testInterrupted, false},
@@ -129,6 +139,35 @@ func (m *linuxMachine) testKilled(t *testing.T) {
 		until $B/skep part list | grep -q running; do sleep 0.2; done
 		kill -9 $it; s=0; wait $it || s=$?; echo status $s; cat /run/killed`)
 	checkGuest(t, "a boot that is killed gives all back", strings.HasSuffix(text, "status 137\n") && !strings.Contains(text, "answer"), "it says %q", text)
+}
+
+// makeRoot makes a root file system. A link in it leads out of it, to a secret.
+const makeRoot = `mkdir -p $R/bin $R/dev $R/proc $R/sys $R/out; cp /bin/busybox $USER $R/bin; $R/bin/busybox --install $R/bin
+	dd if=/dev/urandom of=$R/data bs=64k count=32 2>/dev/null; echo secret >/run/secret; ln -s ../../run $R/up
+	`
+
+// inRoot is what a kernel's program does in its root. Four files are written at once.
+const inRoot = `linux_user
+	for i in 1 2 3 4; do cat /data >/out/$i & done; wait; mkdir /out/d; echo more >>/out/4; mv /out/4 /out/d/e; ln /out/1 /out/l; rm /out/2
+	chown 5:6 /out/3; chmod 4710 /out/3; ln -s nowhere /out/s; mkfifo /out/p; (echo through >/out/p &); cat /out/p
+	cat /up/secret /secret || echo closed; ls /out | wc -l; sha256sum </out/1; exit 7`
+
+// testRoot runs a program on a folder of this Linux, on a partition that stays.
+func (m *linuxMachine) testRoot(t *testing.T) {
+	text := m.shell(makeRoot + `$B/skep part create $TWO --name stays; root $R --on stays --append end=return -- sh -c '` + inRoot + `' </dev/null
+		$B/skep part list --json; $B/skep part release stays; cd $R/out; sha256sum <$R/data; cmp $R/data 3; cmp 1 l; cat d/e | tail -c 5
+		stat -c '%n %F %a %u %h %N' *; rm -r $R`)
+	checkUser(t, text, "\nthrough\n", "\nclosed\n", "\n6\n", "\nstatus 7\n", `"state": "idle"`, "\nmore\n",
+		"1 regular file 644 0 2", "3 regular file 4710 5 1", "d directory 755 0", "p fifo 644 0", "'s' -> 'nowhere'")
+	sums := regexp.MustCompile(`(?m)^([0-9a-f]{64})  -$`).FindAllStringSubmatch(text, -1)
+	checkGuest(t, "both kernels read the same file", len(sums) == 2 && sums[0][1] == sums[1][1], "it says %q", text)
+	checkGuest(t, "a link leads to nothing of this Linux", !strings.Contains(text, "secret\n"), "it says %q", text)
+}
+
+// testRootInit boots a root file system with an init of its own.
+func (m *linuxMachine) testRootInit(t *testing.T) {
+	text := m.shell(makeRoot + `mkdir $R/sbin; cp $USER $R/sbin/init; root $R $TWO --append end=off </dev/null; rm -r $R`)
+	checkBoot(t, text, "the kernel ended: it halted\nstatus 0\n")
 }
 
 // testAgain boots on a partition that stays, and powers off: a kernel without a switch halts.
@@ -173,6 +212,12 @@ func (m *linuxMachine) testRefusals(t *testing.T) {
 		{"less memory than the files", `boot --cpus 2-3 --mem 16M`, "create one with more memory\nstatus 4\n"},
 		{"less memory than the kernel", `boot --cpus 2-3 --mem 32M`, "in one piece for the kernel: create one with more memory\nstatus 4\n"},
 		{"words that hide ours", `boot $TWO --append 'a -- b'`, "words for init are not supported\nstatus 4\n"},
+		{"a root that is none", `root /run/none $TWO`, "the root: stat /run/none: no such file or directory\nstatus 4\n"},
+		{"a root that is a file", `root /bin/sh $TWO`, "/bin/sh is not a folder\nstatus 4\n"},
+		{"no modules", `MODULES=/run; root /run $TWO`, "/run/modules.dep: no such file"},
+		{"a root without /dev", `mkdir /run/empty; root /run/empty $TWO; rmdir /run/empty`, "in the kernel: the folder /dev of the root: No such file or directory\nstatus 4\n"},
+		{"a root without init", `mkdir -p $R/dev $R/proc $R/sys; root $R $TWO; rm -r $R`, "in the kernel: /sbin/init: No such file or directory\nstatus 4\n"},
+		{"a program that is not there", `mkdir -p $R/dev $R/proc $R/sys; root $R $TWO -- /none; rm -r $R`, "skep: /none: No such file or directory\nstatus 127\n"},
 		{"CPU 0", `boot --cpus 0 --mem 160M`, "CPU 0"},
 	} {
 		text := m.shell(c.ask + " </dev/null")
