@@ -112,7 +112,8 @@ static int region_close(struct fid *fid)
 	return 0;
 }
 
-/* From now on each access is reported. */
+/* From now on each access is reported. After an error it is as before; if even
+ * that fails, peers can't use the region any more. */
 static int region_report(struct region *region)
 {
 	int error;
@@ -123,6 +124,10 @@ static int region_report(struct region *region)
 	region_unregister_all(region);
 	region->rights |= O2G_TELL;
 	error = region_register_all(region);
+	if (error) {
+		region->rights &= ~(unsigned)O2G_TELL;
+		(void)region_register_all(region);
+	}
 	pthread_mutex_unlock(&region->domain->lock);
 	return error;
 }
@@ -140,8 +145,12 @@ static int bind_counter(struct region *region, struct counter *counter,
 		return error;
 	region->counter = counter;
 	region->counted = flags;
-	atomic_fetch_add(&counter->users, 1);
-	return region_report(region);
+	error = region_report(region);
+	if (error)
+		region->counter = NULL;
+	else
+		atomic_fetch_add(&counter->users, 1);
+	return error;
 }
 
 /* Binding a region to an endpoint has no effect: all endpoints of the domain

@@ -52,9 +52,19 @@ suite_o2g-fi-san_needs = $(B)/test/o2g/fi $(B)/test/o2g/fi-san/libo2g-fi.so
 suite_o2g-fi-slab = env SKEP_O2G_ENGINE=user-slab $(suite_o2g-fi-san)
 suite_o2g-fi-slab_needs = $(suite_o2g-fi-san_needs)
 
+# Regions whose registration fails at one of several endpoints.
+$(B)/test/o2g/regions: $(B)/obj/san/o2g/prov/test/alone/regions.o \
+		$(B)/obj/san/o2g/prov/memory.o
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(OBJECT_SAN) -pthread -o $@ $^
+CHECK_SUITES += o2g-regions
+suite_o2g-regions = $(B)/test/o2g/regions
+suite_o2g-regions_needs = $(B)/test/o2g/regions
+
 CHECK_SUITES += o2g-pingpong
 suite_o2g-pingpong = o2g/prov/test/pingpong.sh $(B)/lib
 suite_o2g-pingpong_needs = $(B)/lib/libo2g-fi.so
 
 MUTANTS += o2g/prov
-mutants_o2g/prov = o2g-fi-san o2g-fi-slab
+mutants_o2g/prov = o2g-regions o2g-fi-san o2g-fi-slab
