@@ -234,6 +234,13 @@ static void test_names(void)
 	CHECK(!get_info(hints));
 }
 
+/* Accesses of one endpoint to another stay in their order up to this size. */
+static bool has_ordered(const struct fi_ep_attr *ep, size_t size)
+{
+	return ep->max_order_raw_size == size &&
+	       ep->max_order_war_size == size && ep->max_order_waw_size == size;
+}
+
 /* What a program asks for, made whole. */
 static void test_capabilities(void)
 {
@@ -258,9 +265,15 @@ static void test_capabilities(void)
 	for (size_t i = 0; i < sizeof(caps) / sizeof(*caps); i++) {
 		struct fi_info *hints = hints_alloc(), *info;
 		uint64_t granted = caps[i].granted | WHERE;
+		bool atomic = granted & FI_ATOMIC;
 
 		hints->caps = caps[i].asked;
 		info = get_info(hints);
+		CHECK(info && info->tx_attr->msg_order ==
+				      (atomic ? ORDER : FI_ORDER_SAS));
+		CHECK(info && info->rx_attr->msg_order ==
+				      (atomic ? ORDER : FI_ORDER_SAS));
+		CHECK(info && has_ordered(info->ep_attr, atomic ? 4096 : 0));
 		CHECK(info && info->caps == granted);
 		CHECK(info && info->tx_attr->caps ==
 				      (granted & (TX_CAPS & ~FI_SOURCE)));

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Sleeping until something comes: sread, descriptors, signals. */
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include "pair.h"
 
@@ -79,6 +81,25 @@ static void test_descriptor(struct pair *p)
 	CHECK(fi_cq_read(p->b.cq, &e, 1) == 1 && in == 's');
 }
 
+/* Where the program has no standard input, 0 is a descriptor as others are. */
+static void test_closed(struct pair *p)
+{
+	struct fi_cq_attr attr = {.wait_obj = FI_WAIT_FD,
+				  .format = FI_CQ_FORMAT_TAGGED};
+	struct fid_cq *cq = NULL;
+	int kept = dup(STDIN_FILENO);
+
+	close(STDIN_FILENO);
+	CHECK(!fi_cq_open(p->domain, &attr, &cq, NULL));
+	CHECK(fcntl(STDIN_FILENO, F_GETFD) >= 0);
+	CHECK(cq && !fi_close(&cq->fid));
+	CHECK(fcntl(STDIN_FILENO, F_GETFD) < 0);
+	if (kept >= 0) {
+		dup2(kept, STDIN_FILENO);
+		close(kept);
+	}
+}
+
 void test_wait(void)
 {
 	struct setup setup = {.wait = FI_WAIT_FD};
@@ -88,5 +109,6 @@ void test_wait(void)
 	test_sread(&p);
 	test_signalled(&p);
 	test_descriptor(&p);
+	test_closed(&p);
 	pair_close(&p);
 }
