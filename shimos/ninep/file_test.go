@@ -98,6 +98,12 @@ func TestFolderIsListed(t *testing.T) {
 		t.Errorf("missing: %v", want)
 	}
 	c.refused(unix.EINVAL, kindReaddir, uint32(1), uint64(0), uint32(20))
+	for count := uint32(100); count < 150; count++ {
+		d := c.must(kindReaddir, uint32(1), uint64(0), count)
+		if n := d.u32(); n > count || int(n) != len(d.rest) {
+			t.Errorf("%d bytes of at most %d", n, count)
+		}
+	}
 	if info, err := os.Stat(filepath.Join(dir, "sub")); err != nil || info.Mode() != os.ModeDir|os.ModeSticky|0o777 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}

@@ -57,3 +57,25 @@ func TestEntriesAreRenamedLinkedAndRemoved(t *testing.T) {
 	}
 	c.refused(unix.ENOENT, kindMkdir, uint32(2), "late", uint32(0o755), uint32(0))
 }
+
+// What somebody put in the place of a new entry gets neither its owner nor its mode.
+func TestOnlyNewEntriesChangeTheirOwner(t *testing.T) {
+	dir := t.TempDir()
+	plant(t, filepath.Join(dir, "file"), "")
+	c := newClient(t, dir)
+	var e encoder
+	if err := c.s.fids[0].made("file", unix.S_IFDIR, 0o777, uint32(os.Getgid()), &e); err != unix.ESTALE {
+		t.Errorf("a file instead of a folder: %v", err)
+	}
+	if os.Getuid() == 0 {
+		if err := os.Chown(filepath.Join(dir, "file"), 1, 1); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.s.fids[0].made("file", unix.S_IFREG, 0o777, 0, &e); err != unix.ESTALE {
+			t.Errorf("a file of another user: %v", err)
+		}
+	}
+	if info, err := os.Stat(filepath.Join(dir, "file")); err != nil || info.Mode() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+}

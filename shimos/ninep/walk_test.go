@@ -68,7 +68,9 @@ func TestRefusalsNameTheirReason(t *testing.T) {
 	plant(t, filepath.Join(dir, "f"), "")
 	c := newClient(t, dir)
 	c.refused(unix.EBADF, kindGetattr, uint32(77), uint64(0))
-	c.refused(unix.EBADF, kindRead, uint32(0), uint64(0), uint32(1)) // not open
+	c.refused(unix.EINVAL, kindGetattr, uint32(0), uint64(0), uint8(0)) // a byte too many
+	c.refused(unix.EINVAL, kindGetattr, uint32(0), uint32(0))           // and four too few
+	c.refused(unix.EBADF, kindRead, uint32(0), uint64(0), uint32(1))    // not open
 	c.refused(unix.EBADF, kindAttach, uint32(0), noFid, "root", "", uint32(0))
 	c.refused(unix.EINVAL, kindAttach, uint32(5), uint32(1), "root", "", uint32(0))
 	c.refused(unix.EINVAL, kindAttach, uint32(5), noFid, "root", "/etc", uint32(0))

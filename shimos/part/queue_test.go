@@ -132,6 +132,23 @@ func TestQueueRefusesWhatIsOutside(t *testing.T) {
 	}
 }
 
+// A chain may name the same memory again and again, until it is a MiB.
+func TestQueueBoundsARequest(t *testing.T) {
+	q := newDriver().queue(t)
+	for _, full := range []bool{false, true} {
+		c := &chain{request: make([]byte, mostBytes-4), room: mostBytes - 4}
+		length := uint64(4)
+		if full {
+			length = 5
+		}
+		for _, writable := range []bool{false, true} {
+			if err := q.add(c, testHigh, length, writable); errors.Is(err, errQueue) != full {
+				t.Errorf("%d bytes more, writable: %v: %v", length, writable, err)
+			}
+		}
+	}
+}
+
 func TestQueueIsInTheMemory(t *testing.T) {
 	for what, spoil := range map[string]func(*uapi.SkepLinux){
 		"as it should be":      func(*uapi.SkepLinux) {},
