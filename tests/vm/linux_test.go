@@ -143,7 +143,7 @@ func (m *linuxMachine) testKilled(t *testing.T) {
 
 // makeRoot makes a root file system. A link in it leads out of it, to a secret.
 const makeRoot = `mkdir -p $R/bin $R/dev $R/proc $R/sys $R/out; cp /bin/busybox $USER $R/bin; $R/bin/busybox --install $R/bin
-	dd if=/dev/urandom of=$R/data bs=64k count=32 2>/dev/null; echo secret >/run/secret; ln -s ../../run $R/up
+	dd if=/dev/urandom of=$R/data bs=64k count=8 2>/dev/null; echo secret >/run/secret; ln -s ../../run $R/up
 	`
 
 // inRoot is what a kernel's program does in its root. Four files are written at once.
