@@ -460,6 +460,8 @@ static void test_directory(void)
 	memset(r.bulk, 'x', sizeof(r.bulk));
 	answer_all(&r, 1);
 	tap_ok(sms_forward_file(3, &op) == 1 &&
+		       ((struct abi_file_op *)asked.data)->verb ==
+			       ABI_FILE_READDIR &&
 		       ((struct abi_dirent *)asked.bulk)->next == 77 &&
 		       strspn(entry.name, "x") == sizeof(entry.name) - 1,
 	       "directory: an entry's name gets a terminator");
