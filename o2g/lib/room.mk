@@ -96,5 +96,6 @@ $(B)/fuzz/o2g-opening: o2g/test/opening_fuzz.c base/sha256.c $(addprefix \
 		-fno-sanitize-recover=all -o $@ $(filter %.c,$^)
 
 MUTANTS += o2g/lib
-mutants_o2g/lib = o2g-hmac o2g-opening o2g-address o2g-try o2g-device o2g-idle \
+mutants_o2g/lib = o2g-hmac o2g-opening o2g-address o2g-locate o2g-try o2g-device \
+	o2g-idle o2g-trace \
 	o2g-access o2g-life o2g-fork o2g-message o2g-death
