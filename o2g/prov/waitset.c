@@ -54,7 +54,7 @@ void prov_wait_leave(struct fid_wait *fid, struct fid *object, int epoll)
 {
 	struct waitset *set = (struct waitset *)fid;
 
-	if (!set || set_inherited(set))
+	if (set_inherited(set))
 		return;
 	pthread_mutex_lock(&set->lock);
 	for (size_t i = 0; i < set->members; i++)

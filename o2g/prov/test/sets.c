@@ -2,6 +2,8 @@
 /* Poll sets and wait sets. */
 #include <poll.h>
 #include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "pair.h"
 
@@ -159,9 +161,46 @@ static void wait_set(void)
 	pair_close(&p);
 }
 
+static void *count_later(void *arg)
+{
+	poll(NULL, 0, 100);
+	CHECK(!fi_cntr_add(arg, 1));
+	return NULL;
+}
+
+/* A child of fork() shares the set's epoll: what it closes stays a member. */
+static void wait_set_forked(void)
+{
+	struct fi_wait_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
+	struct fi_cntr_attr member = {.wait_obj = FI_WAIT_SET};
+	struct fid_cntr *cntr = NULL;
+	int status = -1;
+	pthread_t thread;
+	int64_t start;
+	pid_t pid;
+
+	pair_open(&p, NULL);
+	CHECK(!fi_wait_open(p.fabric, &attr, &member.wait_set));
+	CHECK(!fi_cntr_open(p.domain, &member, &cntr, NULL));
+	pid = fork();
+	if (!pid)
+		_exit(fi_close(&cntr->fid) ? 1 : 0);
+	CHECK(waitpid(pid, &status, 0) == pid && !status);
+	start = now_ms();
+	pthread_create(&thread, NULL, count_later, cntr);
+	/* woken by the event, not by the time limit */
+	CHECK(!fi_wait(member.wait_set, TIMEOUT_MS) &&
+	      now_ms() - start < TIMEOUT_MS);
+	pthread_join(thread, NULL);
+	CHECK(!fi_close(&cntr->fid));
+	CHECK(!fi_close(&member.wait_set->fid));
+	pair_close(&p);
+}
+
 void test_sets(void)
 {
 	poll_queues();
 	poll_counters();
 	wait_set();
+	wait_set_forked();
 }
