@@ -3,18 +3,24 @@
  * Which address an endpoint listens on, among the interfaces of a host that
  * this test makes up; and how settings are read.
  */
+#define _GNU_SOURCE
 #include <o2g/lib/address.h>
+#include <o2g/lib/available.h>
 #include <o2g/lib/o2g.h>
 #include <o2g/lib/settings.h>
 #include <tests/tap.h>
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #define LO (IFF_UP | IFF_LOOPBACK)
 #define MOST 4
@@ -271,6 +277,66 @@ static void change_parts(void)
 	TAP(o2g_address_to_name(&name, &other, &name.id) == -EAFNOSUPPORT);
 }
 
+static int meminfo = -1; /* what reads of /proc/meminfo find */
+
+int open(const char *path, int flags, ...)
+{
+	va_list list;
+	mode_t mode;
+
+	va_start(list, flags);
+	mode = flags & O_CREAT ? va_arg(list, mode_t) : 0;
+	va_end(list);
+	if (!strcmp(path, "/proc/meminfo"))
+		return meminfo < 0 ? -1 : dup(meminfo);
+	return openat(AT_FDCWD, path, flags, mode);
+}
+
+/* Of a file with that text. */
+static u64 available_in(const char *text)
+{
+	u64 found;
+
+	meminfo = memfd_create("meminfo", MFD_CLOEXEC);
+	if (meminfo < 0 || write(meminfo, text, strlen(text)) < 0 ||
+	    lseek(meminfo, 0, SEEK_SET))
+		abort();
+	found = o2g_memory_available();
+	close(meminfo);
+	meminfo = -1;
+	return found;
+}
+
+/* Limits are shares of it. */
+static void read_memory(void)
+{
+	const char *text = "MemTotal: 9000 kB\nMemFree:     8000 kB\n"
+			   "MemAvailable:7 kB\nBuffers:    1 kB\n";
+	int kept = dup(STDIN_FILENO);
+
+	tap_ok(available_in(text) == 7 << 10, "memory: what is available");
+	tap_ok(available_in("MemFree: 7 kB\n") > 1 << 20,
+	       "memory: what is free, on a kernel that says no more");
+	tap_ok(o2g_memory_available() > 1 << 20, "memory: or without the file");
+	meminfo = openat(AT_FDCWD, "/", O_RDONLY | O_DIRECTORY);
+	tap_ok(meminfo >= 0 && o2g_memory_available() > 1 << 20,
+	       "memory: or one that can't be read");
+	close(meminfo);
+	close(STDIN_FILENO);
+	meminfo = openat(AT_FDCWD, "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	meminfo = fcntl(meminfo, F_DUPFD_CLOEXEC, 10);
+	close(STDIN_FILENO);
+	o2g_memory_available();
+	tap_ok(meminfo >= 10 && fcntl(STDIN_FILENO, F_GETFD) < 0,
+	       "memory: descriptor 0 is closed as others are");
+	close(meminfo);
+	meminfo = -1;
+	if (kept >= 0) {
+		dup2(kept, STDIN_FILENO);
+		close(kept);
+	}
+}
+
 int main(void)
 {
 	unsetenv("SKEP_O2G_CREDIT");
@@ -279,5 +345,6 @@ int main(void)
 	choose_addresses();
 	change_parts();
 	read_settings();
+	read_memory();
 	return tap_done();
 }
