@@ -306,7 +306,7 @@ int o2g_atomic(struct o2g *o2g, const struct o2g_remote *at,
 	int r = submit_access(o2g, O2G_OP_ATOMIC, at, cookie, &sqe);
 
 	if (!r)
-		r = gather_operands(c, size ? what : 0, length, body);
+		r = gather_operands(c, what, length, body);
 	if (r)
 		return r;
 	sqe.context = what;

@@ -276,6 +276,10 @@ static void refuse_changes(void)
 			 &before, 1) == -EINVAL);
 	TAP(start_atomic(a, to_b, O2G_FETCH, O2G_UINT64, 0, NULL, NULL, NULL,
 			 1) == -EINVAL);
+	TAP(start_atomic(a, to_b, O2G_SUM + 256, O2G_UINT64, 0, &number, NULL,
+			 NULL, 1) == -EINVAL);
+	TAP(start_atomic(a, to_b, O2G_SUM, O2G_UINT64 + 256, 0, &number, NULL,
+			 NULL, 1) == -EINVAL);
 	TAP(o2g_atomic(a, &at, &none, 0, NULL) == -EINVAL);
 	tap_ok(o2g_element_size(O2G_SUM, O2G_FLOAT) == 4 &&
 		       o2g_element_size(O2G_SWAP_BITS, O2G_INT8) == 1 &&
