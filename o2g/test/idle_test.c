@@ -90,6 +90,7 @@ static void in_vain(void)
 	struct o2g_event event;
 
 	TAP(o2g_wait(o2g, &event, 1, 1) == 0);
+	tap_ok(o2g->waiters == 0, "a wait that is over is no longer counted");
 	tap_ok(poll(&file, 1, 0) == 0,
 	       "a wait without an event leaves the descriptor unchanged");
 	TAP(o2g_close(o2g, 0) == 0);
