@@ -23,6 +23,7 @@
 static struct o2g_device_open asked; /* by the last OPEN */
 static u64 frames;		     /* atomic: what COUNTS says */
 static int open_error;
+static u32 calms; /* atomic: how often CALM was asked for */
 
 /* The device, when there is no module: a file that can be mapped. */
 int open(const char *path, int flags, ...)
@@ -54,6 +55,9 @@ int ioctl(int fd, unsigned long request, ...)
 		((struct o2g_device_open *)argument)->area_size = AREA;
 		errno = open_error;
 		return open_error ? -1 : 0;
+	case O2G_IOC_CALM:
+		__atomic_add_fetch(&calms, 1, __ATOMIC_RELAXED);
+		return 0;
 	case O2G_IOC_COUNTS:
 		((struct o2g_device_counts *)argument)->frames_in =
 			__atomic_load_n(&frames, __ATOMIC_RELAXED);
@@ -224,6 +228,29 @@ static void test_unattached(void)
 	fclose(errors);
 }
 
+/* How often the device is asked to reset its descriptor, by one call. */
+static u32 calm_once(struct o2g *o2g)
+{
+	u32 before = __atomic_load_n(&calms, __ATOMIC_RELAXED);
+
+	o2g->ops->calm(o2g->engine);
+	return __atomic_load_n(&calms, __ATOMIC_RELAXED) - before;
+}
+
+static void test_calm(void)
+{
+	struct o2g *o2g = open_device(0);
+
+	tap_ok(calm_once(o2g) == 0, "nothing is reset that was not set");
+	o2g->ops->wake(o2g->engine);
+	tap_ok(calm_once(o2g) == 1 && calm_once(o2g) == 0,
+	       "a wake-up is reset once");
+	TAP(o2g_descriptor(o2g) >= 0);
+	tap_ok(calm_once(o2g) == 1 && calm_once(o2g) == 1,
+	       "a descriptor that the program has is always reset");
+	TAP(o2g_close(o2g, 0) == 0);
+}
+
 int main(void)
 {
 	setenv("SKEP_O2G_LOG", "0", 1);
@@ -232,5 +259,6 @@ int main(void)
 	test_advice();
 	test_page();
 	test_unattached();
+	test_calm();
 	return tap_done();
 }
