@@ -31,6 +31,7 @@ type group struct {
 	ours  bool     // it was made for a program, and is removed with it
 	lock  *os.File // keeps another skep from switching it; also names it to clone3(2)
 	begun bool     // a process may be in it
+	low   string   // its memory.low before skep changed it; empty: skep does not
 }
 
 // findGroup returns the control group that a user named: a folder, or a path below the
@@ -147,13 +148,13 @@ func (g *group) read() (frozen, ended bool, err error) {
 	return slices.Contains(lines, "frozen 1"), g.begun && !slices.Contains(lines, "populated 1"), nil
 }
 
-// signal sends a signal to each process of the group and of those below it.
-func (g *group) signal(sig unix.Signal) {
+// eachProcess visits each process of the group and of those below it.
+func (g *group) eachProcess(visit func(pid int)) {
 	eachGroup(g.dir, func(dir string) {
 		text, _ := os.ReadFile(filepath.Join(dir, "cgroup.procs")) // gone: it has no process
 		for _, word := range strings.Fields(string(text)) {
 			if pid, err := strconv.Atoi(word); err == nil && pid > 0 {
-				unix.Kill(pid, sig)
+				visit(pid)
 			}
 		}
 	})
@@ -196,5 +197,9 @@ func (g *group) release() error {
 	if g.ours {
 		return g.remove()
 	}
-	return g.thaw()
+	err := g.thaw()
+	if g.low != "" {
+		err = errors.Join(err, g.ignoreGone(cgroup.Write(g.dir, "memory.low", g.low)))
+	}
+	return err
 }

@@ -92,13 +92,19 @@ func TestGuardThaws(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(a, "cgroup.freeze"), []byte("1"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(filepath.Join(b, "memory.low"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	in, skep := io.Pipe()
 	out, answer := io.Pipe()
 	ended := make(chan error)
 	go func() {
-		ended <- RunGuard([]string{guardThaws, a, guardThaws, b, guardThaws, filepath.Join(root, "gone")}, in, answer)
+		ended <- RunGuard([]string{guardThaws, a, "", guardThaws, b, "4096", guardThaws, filepath.Join(root, "gone"), "0"}, in, answer)
 	}()
 	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := skep.Write([]byte{0}); err != nil { // the guard reads it when it waits
 		t.Fatal(err)
 	}
 	if got := readFreeze(t, a); got != "1" {
@@ -111,7 +117,10 @@ func TestGuardThaws(t *testing.T) {
 	if got := readFreeze(t, a) + readFreeze(t, b); got != "00\n" {
 		t.Errorf("after the end of skep: %q", got)
 	}
-	for _, words := range [][]string{nil, {guardThaws}, {guardThaws, a, "x"}} {
+	if low, err := os.ReadFile(filepath.Join(b, "memory.low")); err != nil || string(low) != "4096" {
+		t.Errorf("the protection of a group: %q, %v", low, err)
+	}
+	for _, words := range [][]string{nil, {guardThaws}, {guardThaws, a}, {guardThaws, a, "", "x"}} {
 		if err := RunGuard(words, strings.NewReader(""), new(bytes.Buffer)); err == nil {
 			t.Errorf("%q is taken", words)
 		}

@@ -21,7 +21,7 @@ type guard struct {
 	ended   chan struct{} // closed when the guard is gone
 }
 
-// Words before the folders in a guard's command line.
+// Words before the folder in a guard's command line; behind it is the memory.low to be restored.
 const (
 	guardThaws   = "thaw"
 	guardRemoves = "remove"
@@ -36,7 +36,7 @@ func startGuard(self []string, groups []*group) (*guard, error) {
 		if g.ours {
 			word = guardRemoves
 		}
-		args = append(args, word, g.dir)
+		args = append(args, word, g.dir, g.low)
 	}
 	out, in, err := os.Pipe()
 	if err != nil {
@@ -81,8 +81,8 @@ func (g *guard) close() {
 func RunGuard(words []string, in io.Reader, out io.Writer) error {
 	signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGPIPE)
 	var groups []*group
-	for ; len(words) >= 2; words = words[2:] {
-		groups = append(groups, &group{dir: words[1], ours: words[0] == guardRemoves, begun: true})
+	for ; len(words) >= 3; words = words[3:] {
+		groups = append(groups, &group{dir: words[1], ours: words[0] == guardRemoves, low: words[2], begun: true})
 	}
 	if len(words) != 0 || len(groups) == 0 {
 		return errors.New("the guard of gangs is started by skep gang only")

@@ -31,6 +31,7 @@ type Job struct {
 	Period   time.Duration
 	Groups   []string   // control groups with processes
 	Programs [][]string // commands, each of which gets a control group; the first word is a path
+	Paging   Paging     // between two turns
 	Guard    []string   // the command that runs RunGuard with the words behind it
 	Log      io.Writer  // nil, or gets a line of JSON per turn
 	Began    func()     // called when the first gang runs
@@ -42,6 +43,8 @@ type Turn struct {
 	Gang    int       `json:"gang"`    // from 1
 	Stop    float64   `json:"stop"`    // seconds until the gang before it had stopped
 	Prepare float64   `json:"prepare"` // seconds until the memory was ready
+	Out     uint64    `json:"out"`     // bytes that were paged out meanwhile
+	In      uint64    `json:"in"`      // and in
 	Late    bool      `json:"late,omitempty"`
 }
 
@@ -55,18 +58,25 @@ type runner struct {
 	events   chan struct{} // a group's state has changed
 	exits    chan exited
 	alive    int // programs that have been started and have not ended
-	prepared chan error
+	pager    pager
+	prepared chan loaded // the pager is ready
+	paging   bool
 	asked    time.Time // when the last stop was asked for
 	turn     Turn
 }
 
 type exited struct{ gang, code int }
 
+type loaded struct {
+	out, in uint64
+	err     error
+}
+
 // Run lets gangs take turns until all have ended, or the context is cancelled. The groups come
 // first, then the programs, in the order of the job. It returns the exit codes of the programs,
 // 128+N for signal N. However it ends, no group stays frozen and no program stays.
 func Run(ctx context.Context, job *Job) (codes []int, err error) {
-	r := &runner{job: job, events: make(chan struct{}, 1), exits: make(chan exited), prepared: make(chan error, 1)}
+	r := &runner{job: job, events: make(chan struct{}, 1), exits: make(chan exited), prepared: make(chan loaded, 1)}
 	defer r.closeLocks()
 	if err := r.openGroups(); err != nil {
 		return nil, err
@@ -94,7 +104,8 @@ func (r *runner) openGroups() error {
 		return err
 	}
 	r.namePrograms(filepath.Join(root, own))
-	return nil
+	r.pager = pager{Paging: r.job.Paging, root: root, groups: r.groups}
+	return r.pager.open(false)
 }
 
 // openThere opens the groups that are there. own is the group of this process.
@@ -151,6 +162,9 @@ func (r *runner) rotate(ctx context.Context, guard *guard) error {
 			return err
 		}
 	}
+	if err := r.pager.open(true); err != nil {
+		return err
+	}
 	watch, err := watchGroups(r.groups, r.events)
 	if err != nil {
 		return err
@@ -160,7 +174,7 @@ func (r *runner) rotate(ctx context.Context, guard *guard) error {
 	acts := r.rotation.Begin(time.Now())
 	for {
 		for _, a := range acts {
-			if err := r.act(ctx, a); err != nil {
+			if err := r.act(a); err != nil {
 				return err
 			}
 		}
@@ -204,9 +218,10 @@ func (r *runner) wait(ctx context.Context, guard *guard) error {
 	case <-r.events:
 	case e := <-r.exits:
 		r.noteExit(e)
-	case err := <-r.prepared:
+	case l := <-r.prepared:
+		r.paging, r.turn.Out, r.turn.In = false, l.out, l.in
 		r.rotation.Prepared()
-		return err
+		return l.err
 	case <-guard.ended:
 		return errors.New("the guard of the gangs was ended")
 	case <-ctx.Done():
@@ -215,7 +230,7 @@ func (r *runner) wait(ctx context.Context, guard *guard) error {
 	return nil
 }
 
-func (r *runner) act(_ context.Context, a Act) error {
+func (r *runner) act(a Act) error {
 	switch a.Kind {
 	case Stop:
 		r.asked = time.Now()
@@ -223,7 +238,11 @@ func (r *runner) act(_ context.Context, a Act) error {
 	case Prepare:
 		r.turn = Turn{Gang: a.Gang + 1, Stop: time.Since(r.asked).Seconds(), Late: a.Late}
 		r.asked = time.Now()
-		r.prepared <- nil
+		r.paging = true
+		go func() {
+			out, in, err := r.pager.prepare(a.From, a.Gang)
+			r.prepared <- loaded{out, in, err}
+		}()
 		return nil
 	}
 	r.turn.Began, r.turn.Prepare = time.Now(), time.Since(r.asked).Seconds()
@@ -291,9 +310,12 @@ func (r *runner) noteExit(e exited) {
 
 // end leaves nothing behind. Programs that still run are told to end before they are killed.
 func (r *runner) end(early bool) (failed error) {
+	if r.paging {
+		<-r.prepared // it would go on with groups that are gone
+	}
 	for _, g := range r.groups {
 		if early && g.ours {
-			g.signal(unix.SIGTERM)
+			g.eachProcess(func(pid int) { unix.Kill(pid, unix.SIGTERM) })
 		}
 		failed = errors.Join(failed, g.thaw())
 	}
