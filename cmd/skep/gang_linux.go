@@ -18,7 +18,7 @@ import (
 
 func gangWords() []command {
 	return []command{
-		{name: "gang run", usage: "gang run [--period TIME] [--cgroup DIR] [--log FILE] [-- ./program [ARGS] [: ./program [ARGS]]]", runner: &gangRun{}, program: true,
+		{name: "gang run", usage: "gang run [--period TIME] [--cgroup DIR] [--paging LIST] [--log FILE] [-- ./program [ARGS] [: ./program [ARGS]]]", runner: &gangRun{}, program: true,
 			summary: "let programs or control groups take turns on this machine"},
 		{name: "gang guard", usage: "gang guard", runner: &gangGuard{}, hidden: true,
 			summary: "let go on what a gang run has stopped when it ends"},
@@ -34,6 +34,7 @@ type gangRun struct {
 	period  time.Duration
 	cgroups []string
 	log     string
+	paging  gang.Paging
 }
 
 func (g *gangRun) options(f *cli.Flags) {
@@ -41,6 +42,10 @@ func (g *gangRun) options(f *cli.Flags) {
 	f.Func("cgroup", "the control group `DIR` is a gang, with all below it (any number of times)", func(dir string) error {
 		g.cgroups = append(g.cgroups, dir)
 		return nil
+	})
+	f.Func("paging", "between two turns, move pages as `LIST` says: selective, aggressive, adaptive or all (none)", func(text string) (err error) {
+		g.paging, err = gang.ParsePaging(text)
+		return err
 	})
 	f.StringVar(&g.log, "log", "", "write a line of JSON per turn to `FILE`")
 }
@@ -88,7 +93,7 @@ func (g *gangRun) rotate(ctx context.Context, programs [][]string) error {
 	if err != nil {
 		return err
 	}
-	job := &gang.Job{Period: g.period, Groups: g.cgroups, Programs: programs, Guard: []string{self, "gang", "guard"}}
+	job := &gang.Job{Period: g.period, Groups: g.cgroups, Programs: programs, Paging: g.paging, Guard: []string{self, "gang", "guard"}}
 	if g.log != "" {
 		log, err := os.Create(g.log)
 		if err != nil {

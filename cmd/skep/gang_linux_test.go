@@ -41,6 +41,7 @@ func TestGangLinesThatAreRefused(t *testing.T) {
 		{"gang run true :", "each side of a colon", cli.Usage},
 		{"gang run --period 99ms true : true", "--period takes a time of 100ms", cli.Usage},
 		{"gang run true : skep-none", "skep-none can't be run", exitMissing},
+		{"gang run --paging most true : true", "is no kind of paging", cli.Usage},
 		{"gang guard", "skep gang run alone", cli.Usage},
 		{"gang runs", "did you mean run?", cli.Usage},
 	} {
