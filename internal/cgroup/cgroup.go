@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Files that name the hierarchies and the groups of this process.
@@ -54,14 +56,24 @@ func FindOwn(own string) (string, error) {
 	return "", errors.New("the process is in no control group of version 2")
 }
 
-// Write writes a file of the group dir. The file must exist, because the kernel makes it.
+// Write writes a file of the group dir. The file must exist, because the kernel makes it. It is
+// no os.File: that would take EAGAIN, which memory.reclaim answers if there was less to reclaim,
+// for a file to wait for, and these can be polled, so it would wait for ever.
 func Write(dir, name, text string) error {
-	f, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY, 0)
+	path := filepath.Join(dir, name)
+	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return err
+		return &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	_, err = f.WriteString(text)
-	return errors.Join(err, f.Close())
+	defer unix.Close(fd)
+	_, err = unix.Write(fd, []byte(text))
+	for errors.Is(err, unix.EINTR) {
+		_, err = unix.Write(fd, []byte(text))
+	}
+	if err != nil {
+		return &os.PathError{Op: "write", Path: path, Err: err}
+	}
+	return nil
 }
 
 // Value returns the value of a key of a file like cgroup.events, or of a file with one value if
