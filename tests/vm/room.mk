@@ -93,6 +93,13 @@ suite_vm-gang_kind = go
 suite_vm-gang_deadline = 900
 suite_vm-gang_needs = $(filter-out kmod,$(vm_needs)) $(B)/bin/skep $(B)/test/vm/gang_work
 
+# Two gangs that together need 1.5 times the memory, switched in each way: a quarter of an hour.
+FULL_SUITES += vm-paging
+suite_vm-paging = $(call vm_suite,PagingOfGangs)
+suite_vm-paging_kind = go
+suite_vm-paging_deadline = 2400
+suite_vm-paging_needs = $(suite_vm-gang_needs)
+
 # Limits of programs by control groups.
 $(B)/test/vm/agent.test: FORCE | $(B)/bin/skep
 	$(Q)mkdir -p $(@D)
