@@ -188,7 +188,10 @@ func (s *scene) beginOpen(options []string, program ...string) *job {
 func (s *scene) beginWith(input io.Reader, options []string, program ...string) *job {
 	s.t.Helper()
 	args := append([]string{"exec"}, options...)
-	args = append(append(args, "--", filepath.Join(s.build, "test", "moves", program[0])), program[1:]...)
+	if !filepath.IsAbs(program[0]) {
+		program[0] = filepath.Join(s.build, "test", "moves", program[0])
+	}
+	args = append(append(args, "--"), program...)
 	j := &job{Cmd: s.skep(args...), s: s, over: make(chan error, 1)}
 	j.Stdin, j.Stdout, j.Stderr = input, &j.out, &j.err
 	if err := j.Start(); err != nil {

@@ -32,7 +32,7 @@ func goVet(t *tree) ([]string, error) {
 		tags string
 		dirs []string
 	}{
-		{nil, "debugkernel,guest", []string{"tests/vm", "grid/agent"}},
+		{nil, "debugkernel,guest,programs", []string{"tests/vm", "grid/agent", "tests/moves"}},
 		{[]string{"GOOS=windows"}, "", []string{"cmd/...", "grid/agent", "grid/ident"}},
 	} {
 		args := []string{"vet", "-tags=" + more.tags}
