@@ -29,4 +29,7 @@ func TestAgentLimits(t *testing.T) {
 	for _, name := range []string{"TestGuestKernelEnforces", "TestGuestKernelIsNamed", "TestGuestDelegated", "TestGuestControllersAreTaken", "TestGuestLimits"} {
 		checkGuest(t, name, strings.Contains(out, "--- PASS: "+name+" "), "%s", out)
 	}
+	g := newGangs(t, vm)
+	g.turns()
+	g.groups()
 }

@@ -71,7 +71,7 @@ func (g *gangs) page(lru, how string, cold int) (p paged) {
 // than with a script, until it has touched its whole set again.
 func TestPagingOfGangs(t *testing.T) {
 	vmtest.EachLong(t, "6.1", func(t *testing.T, kernel string) {
-		g := newGangs(t, lab.Machine{Kernel: kernel, CPUs: 2, InTurns: true, Memory: 1024}, 20*time.Minute)
+		g := newGangs(t, vmtest.Boot(t, lab.Machine{Kernel: kernel, CPUs: 2, InTurns: true, Memory: 1024}, vmtest.Limit(20*time.Minute)))
 		g.shell(pagingShell + "swap")
 		all, stock, script := g.page("n", "all", 4), g.page("n", "none", 4), g.page("n", "script", 4)
 		checkGuest(t, "half of stock", 2*all.sleeps < stock.sleeps, "stock %+v, all %+v", stock, all)

@@ -31,12 +31,12 @@ type gangs struct {
 	work string
 }
 
-func newGangs(t *testing.T, m lab.Machine, limit time.Duration) *gangs {
+func newGangs(t *testing.T, vm *vmtest.VM) *gangs {
 	build, err := lab.BuildDir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &gangs{t, vmtest.Boot(t, m, vmtest.Limit(limit)), filepath.Join(build, "bin", "skep"), toolPath(t, "gang_work")}
+	return &gangs{t, vm, filepath.Join(build, "bin", "skep"), toolPath(t, "gang_work")}
 }
 
 func (g *gangs) shell(script string) string {
@@ -51,15 +51,13 @@ func (g *gangs) expect(name, script, want string) {
 }
 
 // Programs and control groups take turns, one at a time, and nothing stays stopped or behind,
-// whoever is killed. The long form is for `make test-full T=vm-both`.
+// whoever is killed. The short form is in TestAgentLimits, whose machine has room for it.
 func TestGang(t *testing.T) {
-	vmtest.EachLong(t, "6.1", func(t *testing.T, kernel string) {
-		g := newGangs(t, lab.Machine{Kernel: kernel, CPUs: 2, InTurns: true, Memory: 1024}, 5*time.Minute)
+	vmtest.EachLong(t, vmtest.Full, func(t *testing.T, kernel string) {
+		g := newGangs(t, vmtest.Boot(t, lab.Machine{Kernel: kernel, CPUs: 2, InTurns: true, Memory: 1024}, vmtest.Limit(5*time.Minute)))
 		g.turns()
-		if vmtest.Both {
-			g.ends()
-			g.kills()
-		}
+		g.ends()
+		g.kills()
 		g.groups()
 	})
 }

@@ -87,20 +87,14 @@ soak_o2g-debug_needs = $(suite_vm-o2g_needs)
 $(B)/test/vm/gang_work: $(B)/obj/gcc/tests/vm/guest/gang_work.o
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -pthread -o $@ $^
-VM_SUITES += vm-gang
-suite_vm-gang = $(call vm_suite,Gang)
-suite_vm-gang_kind = go
-suite_vm-gang_deadline = 900
-suite_vm-gang_needs = $(filter-out kmod,$(vm_needs)) $(B)/bin/skep $(B)/test/vm/gang_work
-
 # Two gangs that together need 1.5 times the memory, switched in each way: a quarter of an hour.
 FULL_SUITES += vm-paging
 suite_vm-paging = $(call vm_suite,PagingOfGangs)
 suite_vm-paging_kind = go
 suite_vm-paging_deadline = 2400
-suite_vm-paging_needs = $(suite_vm-gang_needs)
+suite_vm-paging_needs = $(filter-out kmod,$(vm_needs)) $(B)/bin/skep $(B)/test/vm/gang_work
 
-# Limits of programs by control groups.
+# Limits of programs by control groups, and gangs in the same machine.
 $(B)/test/vm/agent.test: FORCE | $(B)/bin/skep
 	$(Q)mkdir -p $(@D)
 	$(Q)$(GO) test -c -tags guest -o $@ ./grid/agent
@@ -109,4 +103,4 @@ suite_vm-agent = $(call vm_suite,AgentLimits)
 suite_vm-agent_kind = go
 suite_vm-agent_deadline = 900
 suite_vm-agent_needs = $(filter-out kmod,$(vm_needs)) $(B)/test/vm/agent.test \
-	$(B)/test/agent/worker
+	$(B)/test/agent/worker $(B)/bin/skep $(B)/test/vm/gang_work
