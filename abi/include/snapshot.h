@@ -78,6 +78,8 @@ enum abi_snap_kind {
 	ABI_SNAP_NULL,	   /* /dev/null and its like, by path */
 	ABI_SNAP_STD,	   /* the host's stream `std` */
 	ABI_SNAP_PIPE,	   /* an end of pipe `pipe` of this process */
+	ABI_SNAP_EVENT,	   /* an eventfd of this process */
+	ABI_SNAP_EPOLL,	   /* its entries are struct abi_snap_watch */
 };
 
 struct abi_snap_desc {
@@ -86,14 +88,23 @@ struct abi_snap_desc {
 	u32 type, flags;
 	u32 std;
 	u32 pipe, writes; /* PIPE: its number; 1: the end to write to */
-	u32 zero;
-	u64 pos, size;
+	u32 semaphore;	  /* EVENT: 1 if it is one (EFD_SEMAPHORE) */
+	u64 pos, size;	  /* pos of EVENT: its counter */
 	u8 sha256[32];
 	char path[ABI_PATH_MAX];
 };
 
 struct abi_snap_number {
 	u32 fd, desc, cloexec, zero;
+};
+
+/* An entry of an interest list. Which edges were reported is not saved: one
+ * that the program knows is reported once more. */
+struct abi_snap_watch {
+	u32 epoll, desc, fd; /* numbers of records; what epoll_ctl got */
+	u32 events;
+	u32 off, zero; /* EPOLLONESHOT has fired */
+	u64 data;
 };
 
 struct abi_snap_area {
@@ -131,6 +142,10 @@ int abi_snap_desc(struct abi_proc *p, u32 i, struct abi_snap_desc *out,
 		  s32 *handle);
 /* 0: fd is closed; -1: beyond the last. */
 int abi_snap_number(struct abi_proc *p, u32 fd, struct abi_snap_number *out);
+/* Entry i of the interest list of description `epoll`; 0: there are fewer, or
+ * it has none. */
+int abi_snap_watch(struct abi_proc *p, u32 epoll, u32 i,
+		   struct abi_snap_watch *out);
 /* The first area that ends after addr: 1; 0: there is none. file: untouched
  * pages are not zero, but a file's. */
 int abi_snap_area(struct abi_proc *p, u64 addr, struct abi_snap_area *out,
@@ -144,6 +159,8 @@ int abi_restore_thread(struct abi_proc *p, const struct abi_snap_thread *s);
 int abi_restore_desc(struct abi_proc *p, const struct abi_snap_desc *s,
 		     s32 handle);
 int abi_restore_number(struct abi_proc *p, const struct abi_snap_number *s);
+/* When all descriptions and numbers are there. */
+int abi_restore_watch(struct abi_proc *p, const struct abi_snap_watch *s);
 int abi_restore_signal(struct abi_proc *p, const struct abi_snap_signal *s);
 int abi_restore_finish(struct abi_proc *p);
 

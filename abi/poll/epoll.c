@@ -517,6 +517,35 @@ static int has_number(struct abi_proc *p, const struct abi_desc *d)
 	return numbers > 0;
 }
 
+/* Snapshots -------------------------------------------------------------- */
+
+const struct abi_watch *abi_epoll_entry(const struct abi_proc *p,
+					const struct abi_desc *d, u32 i)
+{
+	u32 at = abi_epoll_is(d) ? d->watch : 0;
+
+	while (at && i--)
+		at = p->fds.watch[at - 1].next;
+	return at ? &p->fds.watch[at - 1] : 0;
+}
+
+s64 abi_epoll_restore(struct abi_proc *p, struct abi_desc *d,
+		      const struct abi_watch *from)
+{
+	struct abi_epoll_event event = {from->events, from->data};
+	struct abi_desc *target = &p->fds.desc[from->desc];
+	s64 result = -LINUX_EINVAL;
+
+	abi_lock(p, &p->fds.epoll_lock);
+	if (d != target && abi_epoll_is(d) && is_watchable(target))
+		result = add_watch(p, d, target, from->fd, &event);
+	if (!result)
+		watch_at(p, *find_watch(p, d, from->fd, from->desc))->off =
+			from->off != 0;
+	abi_unlock(p, &p->fds.epoll_lock);
+	return result;
+}
+
 static s64 control_epoll(struct abi_call *c, struct abi_desc *epoll,
 			 struct abi_desc *d)
 {

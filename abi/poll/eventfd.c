@@ -15,7 +15,6 @@
 #include "abi/uapi/linux.h"
 
 #define EFD_SEMAPHORE 1u
-#define LARGEST 0xfffffffffffffffeull
 
 /* If the description has changed, the call starts again. */
 static int is_own(const struct abi_desc *d)
@@ -49,7 +48,7 @@ static s64 add_value(struct abi_proc *p, struct abi_desc *d, u64 value)
 	abi_lock(p, &d->lock);
 	if (!is_own(d)) {
 		result = -ABI_ERESTARTNOINTR;
-	} else if (value <= LARGEST - d->value) {
+	} else if (value <= ABI_EVENTFD_MAX - d->value) {
 		d->value += value;
 		result = 8;
 	}
@@ -140,7 +139,7 @@ static u32 eventfd_ready(struct abi_proc *p, struct abi_desc *d, u64 *due)
 	abi_lock(p, &d->lock);
 	if (d->value)
 		ready |= ABI_POLLIN;
-	if (d->value < LARGEST)
+	if (d->value < ABI_EVENTFD_MAX)
 		ready |= ABI_POLLOUT;
 	abi_unlock(p, &d->lock);
 	return ready;

@@ -5,6 +5,8 @@
 
 #include <skep/types.h>
 
+#define ABI_EVENTFD_MAX 0xfffffffffffffffeull /* of a counter */
+
 struct abi_call;
 struct abi_desc;
 struct abi_desc_ops;

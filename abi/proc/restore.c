@@ -12,6 +12,8 @@
 #include "abi/include/page.h"
 #include "abi/include/snapshot.h"
 #include "abi/mm/space.h"
+#include "abi/poll/epoll.h"
+#include "abi/poll/eventfd.h"
 #include "abi/signal/signal.h"
 #include "abi/state/proc.h"
 #include "abi/thread/lock.h"
@@ -198,9 +200,27 @@ static u32 desc_kind(u32 kind)
 		return ABI_DESC_DIR;
 	case ABI_SNAP_PIPE:
 		return ABI_DESC_STREAM;
+	case ABI_SNAP_EVENT:
+		return ABI_DESC_EVENT;
+	case ABI_SNAP_EPOLL:
+		return ABI_DESC_EPOLL;
 	default:
 		return ABI_DESC_FREE;
 	}
+}
+
+/* Neither has a handle. */
+static int take_anonymous(struct abi_desc *d, const struct abi_snap_desc *s)
+{
+	d->pos = 0;
+	if (s->kind == ABI_SNAP_EPOLL) {
+		abi_strcpy(d->path, "anon_inode:[eventpoll]", sizeof(d->path));
+		return 0;
+	}
+	abi_strcpy(d->path, "anon_inode:[eventfd]", sizeof(d->path));
+	d->value = s->pos;
+	d->code = s->semaphore != 0;
+	return s->pos > ABI_EVENTFD_MAX ? -LINUX_EINVAL : 0;
 }
 
 /* A stream is attached as at a start, but the description is also `index`. */
@@ -230,6 +250,8 @@ static int take_desc(struct abi_proc *p, const struct abi_snap_desc *s,
 	if (d->kind == ABI_DESC_FREE ||
 	    (s->kind == ABI_SNAP_NULL && d->kind != ABI_DESC_NULL))
 		return -LINUX_EINVAL;
+	if (s->kind == ABI_SNAP_EVENT || s->kind == ABI_SNAP_EPOLL)
+		return take_anonymous(d, s);
 	if (s->kind == ABI_SNAP_PIPE || s->kind == ABI_SNAP_STD)
 		(void)abi_fd_name(p, d); /* streams need no name */
 	else
@@ -267,6 +289,21 @@ int abi_restore_number(struct abi_proc *p, const struct abi_snap_number *s)
 	abi_desc_number(p, s->fd, d, s->cloexec);
 	abi_unlock(p, &p->fds.lock);
 	return 0;
+}
+
+int abi_restore_watch(struct abi_proc *p, const struct abi_snap_watch *s)
+{
+	struct abi_watch w = {.fd = s->fd,
+			      .desc = s->desc,
+			      .events = s->events,
+			      .off = s->off,
+			      .data = s->data};
+
+	if (s->epoll >= ABI_DESC_MAX || s->desc >= ABI_DESC_MAX ||
+	    s->fd >= ABI_FD_MAX || !p->fds.desc[s->epoll].numbers ||
+	    !p->fds.desc[s->desc].numbers)
+		return -LINUX_EINVAL;
+	return (int)abi_epoll_restore(p, &p->fds.desc[s->epoll], &w);
 }
 
 /* Signals, and the end ----------------------------------------------------- */

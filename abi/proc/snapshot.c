@@ -10,6 +10,7 @@
 #include "abi/fs/ops.h"
 #include "abi/include/mem.h"
 #include "abi/mm/space.h"
+#include "abi/poll/epoll.h"
 #include "abi/signal/signal.h"
 #include "abi/state/proc.h"
 #include "abi/thread/thread.h"
@@ -87,6 +88,10 @@ static u32 kind_of(const struct abi_proc *p, const struct abi_desc *d)
 		return d->pos ? 0 : ABI_SNAP_DIR;
 	case ABI_DESC_NULL:
 		return d->handle < 0 && d->path[0] == '/' ? ABI_SNAP_NULL : 0;
+	case ABI_DESC_EVENT:
+		return ABI_SNAP_EVENT;
+	case ABI_DESC_EPOLL:
+		return ABI_SNAP_EPOLL;
 	case ABI_DESC_STREAM:
 		if (d->std)
 			return d->std <= STREAMS ? ABI_SNAP_STD : 0;
@@ -124,15 +129,12 @@ static const char *name_kind(const struct abi_desc *d)
 		return d->type == ABI_S_IFCHR
 			       ? " is a terminal or a device"
 			       : " is neither a file nor a folder";
-	case ABI_DESC_EVENT:
 	case ABI_DESC_COUNTER:
-		return " is an eventfd";
+		return " is an eventfd that another process has or had";
 	case ABI_DESC_TIMER:
 		return " is a timerfd";
 	case ABI_DESC_SIGNAL:
 		return " is a signalfd";
-	case ABI_DESC_EPOLL:
-		return " is an epoll";
 	case ABI_DESC_TEXT:
 	case ABI_DESC_PROCESS:
 		return " is a file of /proc or /sys";
@@ -315,6 +317,10 @@ int abi_snap_desc(struct abi_proc *p, u32 i, struct abi_snap_desc *out,
 		out->pipe = d->pipe;
 		out->writes = (out->flags & ABI_O_ACCMODE) == ABI_O_WRONLY;
 	}
+	if (out->kind == ABI_SNAP_EVENT) {
+		out->pos = d->value;
+		out->semaphore = d->code;
+	}
 	if (d->inherited) /* the host has the position */
 		out->pos = ~0ull;
 	if (out->kind == ABI_SNAP_FILE || out->kind == ABI_SNAP_DIR ||
@@ -332,6 +338,21 @@ int abi_snap_number(struct abi_proc *p, u32 fd, struct abi_snap_number *out)
 	if (!slot->desc)
 		return 0;
 	*out = (struct abi_snap_number){fd, slot->desc - 1u, slot->cloexec, 0};
+	return 1;
+}
+
+int abi_snap_watch(struct abi_proc *p, u32 epoll, u32 i,
+		   struct abi_snap_watch *out)
+{
+	const struct abi_watch *w;
+
+	if (epoll >= p->fds.high || !p->fds.desc[epoll].numbers)
+		return 0;
+	w = abi_epoll_entry(p, &p->fds.desc[epoll], i);
+	if (!w)
+		return 0;
+	*out = (struct abi_snap_watch){epoll,  w->desc, w->fd,	w->events,
+				       w->off, 0,	w->data};
 	return 1;
 }
 

@@ -132,7 +132,7 @@ static void check_files(void)
 	p = fake_proc();
 	WRONG(abi_restore_desc(p, &desc, -1), desc.index, 1u << 20);
 	WRONG(abi_restore_desc(p, &desc, -1), desc.kind, 0);
-	WRONG(abi_restore_desc(p, &desc, -1), desc.kind, 6);
+	WRONG(abi_restore_desc(p, &desc, -1), desc.kind, ABI_SNAP_EPOLL + 1);
 	WRONG(abi_restore_desc(p, &desc, -1), desc.path[1], 'x');
 	WRONG(abi_restore_desc(p, &desc, -1), desc.std, 3);
 	fill_records();
@@ -164,6 +164,58 @@ static void check_files(void)
 	fake_free(p);
 }
 
+/* Makes description `index` of a kind, with the number 10 + index. */
+static int restore_kind(u32 index, u32 kind, u64 pos)
+{
+	struct abi_snap_number number = {.fd = 10 + index, .desc = index};
+
+	fill_records();
+	desc.index = index;
+	desc.kind = kind;
+	desc.pos = pos;
+	return abi_restore_desc(p, &desc, -1) ?: abi_restore_number(p, &number);
+}
+
+static void check_watches(void)
+{
+	struct abi_snap_watch right = {.epoll = 1, .desc = 2, .fd = 12}, w;
+
+	p = fake_proc();
+	tap_ok(restore_kind(0, ABI_SNAP_EVENT, ~0ull) == -LINUX_EINVAL,
+	       "a counter above the highest is refused");
+	fake_free(p);
+	p = fake_proc();
+	tap_ok(!restore_kind(0, ABI_SNAP_EPOLL, 0) &&
+		       !restore_kind(1, ABI_SNAP_EPOLL, 0) &&
+		       !restore_kind(2, ABI_SNAP_EVENT, ~1ull) &&
+		       !restore_kind(3, ABI_SNAP_NULL, 0),
+	       "an epoll, and the highest counter");
+#define WRONG_WATCH(field, value)                                              \
+	do {                                                                   \
+		w = right;                                                     \
+		w.field = (value);                                             \
+		tap_ok(abi_restore_watch(p, &w) == -LINUX_EINVAL,              \
+		       "an entry with %s = %s is refused", #field, #value);    \
+	} while (0)
+	WRONG_WATCH(epoll, ABI_DESC_MAX);
+	WRONG_WATCH(epoll, 2);
+	WRONG_WATCH(epoll, 5);
+	WRONG_WATCH(desc, ABI_DESC_MAX);
+	WRONG_WATCH(desc, 1);
+	WRONG_WATCH(desc, 5);
+	WRONG_WATCH(fd, ABI_FD_MAX);
+	w = right;
+	tap_ok(!abi_restore_watch(p, &w) &&
+		       abi_restore_watch(p, &w) == -LINUX_EEXIST,
+	       "an entry is accepted once");
+	w = (struct abi_snap_watch){.epoll = 0, .desc = 1, .fd = 11};
+	tap_ok(!abi_restore_watch(p, &w), "a list in a list");
+	w = (struct abi_snap_watch){.epoll = 1, .desc = 0, .fd = 10};
+	tap_ok(abi_restore_watch(p, &w) == -LINUX_ELOOP,
+	       "a circle of lists is refused");
+	fake_free(p);
+}
+
 static void check_redo(void)
 {
 	struct abi_regs r = {.rax = NR_PAUSE, .rbx = 77};
@@ -188,6 +240,7 @@ int main(void)
 	check_process();
 	check_areas();
 	check_files();
+	check_watches();
 	check_redo();
 	return tap_done();
 }

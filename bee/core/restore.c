@@ -301,6 +301,8 @@ static int restore_desc(struct restore *r, const struct abi_snap_desc *from)
 		err = open_path(r, &d, &handle);
 		break;
 	case ABI_SNAP_NULL:
+	case ABI_SNAP_EVENT:
+	case ABI_SNAP_EPOLL:
 		break;
 	case ABI_SNAP_STD:
 		err = take_stream(r, &d, &handle);
@@ -353,6 +355,10 @@ static int restore_files(struct restore *r)
 	while ((p = bee_snap_next(r->s, &at, BEE_SNAP_NUMBER, &len)))
 		if (abi_restore_number(bee.proc, p))
 			return report_damage(r, "numbers");
+	at = 0;
+	while ((p = bee_snap_next(r->s, &at, BEE_SNAP_WATCH, &len)))
+		if (abi_restore_watch(bee.proc, p))
+			return report_damage(r, "interest lists");
 	return 0;
 }
 

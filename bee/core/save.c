@@ -332,10 +332,21 @@ static void put_desc(struct bee_save *s, struct abi_snap_desc *d, s32 handle)
 		find_position(d, handle);
 		if (digest_path(s, d, handle))
 			return;
-	} else {
+	} else if (d->kind != ABI_SNAP_EVENT) {
 		d->pos = 0;
 	}
 	put_record(s, BEE_SNAP_DESC, d, sizeof(*d));
+}
+
+static void put_watches(struct bee_save *s)
+{
+	struct abi_snap_watch w;
+	u32 epoll, i;
+
+	for (epoll = 0; epoll < DESCS; epoll++)
+		for (i = 0;
+		     !s->failed && abi_snap_watch(bee.proc, epoll, i, &w); i++)
+			put_record(s, BEE_SNAP_WATCH, &w, sizeof(w));
 }
 
 static void put_descs(struct bee_save *s)
@@ -355,6 +366,7 @@ static void put_descs(struct bee_save *s)
 	for (i = 0; i < NUMBERS && !s->failed; i++)
 		if (abi_snap_number(bee.proc, i, &number) > 0)
 			put_record(s, BEE_SNAP_NUMBER, &number, sizeof(number));
+	put_watches(s);
 }
 
 /* All ---------------------------------------------------------------------- */

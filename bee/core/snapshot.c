@@ -33,6 +33,7 @@ static u64 fixed_size(u32 type)
 		[BEE_SNAP_AREA] = sizeof(struct abi_snap_area),
 		[BEE_SNAP_DESC] = sizeof(struct abi_snap_desc),
 		[BEE_SNAP_NUMBER] = sizeof(struct abi_snap_number),
+		[BEE_SNAP_WATCH] = sizeof(struct abi_snap_watch),
 		[BEE_SNAP_SIGNAL] = sizeof(struct abi_snap_signal),
 	};
 

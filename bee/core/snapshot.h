@@ -14,7 +14,7 @@
 #include "bee/core/bee.h"
 
 #define BEE_SNAP_MAGIC "beesnap\n"
-#define BEE_SNAP_VERSION 3u
+#define BEE_SNAP_VERSION 4u
 #define BEE_SNAP_DIGEST 32u
 #define BEE_SNAP_PAGES 256u /* most pages of one section */
 #define BEE_SNAP_PIPE_MAX (1u << 20)
@@ -36,6 +36,7 @@ enum bee_snap_type {
 	BEE_SNAP_PIPE,	  /* struct bee_snap_pipe, then bytes */
 	BEE_SNAP_DESC,	  /* struct abi_snap_desc */
 	BEE_SNAP_NUMBER,  /* struct abi_snap_number */
+	BEE_SNAP_WATCH,	  /* struct abi_snap_watch */
 	BEE_SNAP_SIGNAL,  /* struct abi_snap_signal */
 	BEE_SNAP_END,
 };

@@ -47,7 +47,7 @@ check_torn() {
 
 check_foreign() {
 	cp whole snap
-	printf '\004' | dd of=snap bs=1 seek=8 conv=notrunc 2>dd
+	printf '\003' | dd of=snap bs=1 seek=8 conv=notrunc 2>dd
 	refuses "another version is refused by name" 'another version of the format'
 	cp "$g/held-glibc" snap
 	refuses "another file is refused by name" 'no snapshot of bee'

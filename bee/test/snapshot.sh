@@ -91,7 +91,7 @@ check_moments() {
 gap=4 # which its monotonic time must not show
 goes_on "a restored program keeps its number and clocks" self
 gap=0
-for what in signals files memory; do
+for what in signals files events memory; do
 	goes_on "a restored program keeps its $what" $what
 done
 hold memory
@@ -103,8 +103,7 @@ result $? "it is unharmed"
 refusals <<'END'
 socket descriptor 3 is a socket
 pair descriptor 3 is a socket
-epoll descriptor 3 is an epoll
-eventfd descriptor 3 is an eventfd
+eventfd descriptor 3 is an eventfd that another process has or had
 timerfd descriptor 3 is a timerfd
 signalfd descriptor 3 is a signalfd
 inotify descriptor 3 is neither a file nor a folder

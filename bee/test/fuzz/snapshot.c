@@ -62,12 +62,13 @@ static u64 build_sections(u8 *to, u64 size, const uint8_t *in, size_t len)
 				   sizeof(struct bee_snap_pipe),
 				   sizeof(struct abi_snap_desc),
 				   sizeof(struct abi_snap_number),
+				   sizeof(struct abi_snap_watch),
 				   sizeof(struct abi_snap_signal),
 				   0};
 
 	while (len >= 4) {
-		head.type = in[0] % 14;
-		head.len = head.type < 13 ? lens[head.type] : 5;
+		head.type = in[0] % 15;
+		head.len = head.type < 14 ? lens[head.type] : 5;
 		head.len += in[1] & 0x80 ? in[1] & 0x7f : 0;
 		n = in[2] < len - 3 ? in[2] : len - 3;
 		if (at + sizeof(head) + head.len + 8 > size)

@@ -105,11 +105,12 @@ static void take_thing(const char *what)
 		socket(AF_INET, SOCK_STREAM, 0);
 	else if (!strcmp(what, "pair"))
 		socketpair(AF_UNIX, SOCK_STREAM, 0, fd);
-	else if (!strcmp(what, "epoll"))
-		epoll_create1(0);
-	else if (!strcmp(what, "eventfd"))
+	else if (!strcmp(what, "eventfd")) {
 		eventfd(0, 0);
-	else if (!strcmp(what, "timerfd"))
+		if (!fork())
+			_exit(0);
+		wait(NULL);
+	} else if (!strcmp(what, "timerfd"))
 		timerfd_create(CLOCK_MONOTONIC, 0);
 	else if (!strcmp(what, "signalfd"))
 		signalfd(-1, &set, 0);
@@ -269,6 +270,69 @@ static void check_files(void)
 		report_wrong("limits");
 }
 
+static void add_entry(int epoll, int fd, unsigned events,
+		      unsigned long long data)
+{
+	struct epoll_event e = {.events = events, .data.u64 = data};
+
+	if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &e))
+		report_wrong("epoll_ctl");
+}
+
+/* The next event, or 0: there is none. */
+static unsigned long long next_event(int epoll)
+{
+	struct epoll_event e;
+
+	return epoll_wait(epoll, &e, 1, 0) == 1 ? e.data.u64 : 0;
+}
+
+static void *wait_event(void *arg)
+{
+	static struct epoll_event e;
+
+	return epoll_wait(*(int *)arg, &e, 1, -1) == 1 ? &e : NULL;
+}
+
+/* Counters; entries of each kind; a list in a list; a thread that waits. */
+static void check_events(void)
+{
+	int many = eventfd(3, EFD_SEMAPHORE | EFD_NONBLOCK), p[2];
+	int one = eventfd(40, EFD_NONBLOCK | EFD_CLOEXEC);
+	int outer = epoll_create1(EPOLL_CLOEXEC), inner = epoll_create1(0);
+	int quiet = epoll_create1(0), bell = eventfd(0, 0);
+	unsigned long long value;
+	struct epoll_event *got;
+	pthread_t thread;
+	void *result;
+
+	add_entry(outer, inner, EPOLLIN, 5);
+	add_entry(inner, dup(many), EPOLLIN, 1ull << 63 | 6);
+	add_entry(quiet, one, EPOLLIN | EPOLLONESHOT, 7);
+	if (pipe(p) || next_event(quiet) != 7)
+		report_wrong("an event that is there");
+	add_entry(quiet, p[0], EPOLLIN | EPOLLET, 8);
+	add_entry(quiet, bell, EPOLLIN, 9);
+	pthread_create(&thread, NULL, wait_event, &quiet);
+	await_go();
+	if (next_event(outer) != 5 || next_event(inner) != (1ull << 63 | 6))
+		report_wrong("a list in a list");
+	if (write(p[1], "x", 1) != 1 || pthread_join(thread, &result))
+		report_wrong("pipe");
+	got = result;
+	if (!got || got->data.u64 != 8 || read(p[0], &value, 1) != 1 ||
+	    next_event(quiet))
+		report_wrong("a waiting thread, an edge, or one shot");
+	if (read(many, &value, 8) != 8 || value != 1 ||
+	    read(one, &value, 8) != 8 || value != 40 ||
+	    read(one, &value, 8) != -1)
+		report_wrong("counters");
+	if (fcntl(one, F_GETFD) != FD_CLOEXEC || fcntl(inner, F_GETFD) ||
+	    epoll_ctl(quiet, EPOLL_CTL_DEL, bell, NULL) ||
+	    epoll_ctl(quiet, EPOLL_CTL_DEL, bell, NULL) != -1)
+		report_wrong("flags, or what can be removed");
+}
+
 /* Memory of each protection; `size` MiB without zeros. */
 static void check_memory(int size)
 {
@@ -386,6 +450,8 @@ int main(int argc, char **argv)
 		check_signals();
 	} else if (!strcmp(what, "files")) {
 		check_files();
+	} else if (!strcmp(what, "events")) {
+		check_events();
 	} else if (!strcmp(what, "memory")) {
 		check_memory(argc > 2 ? atoi(argv[2]) : 4);
 	} else if (!strcmp(what, "busy")) {
