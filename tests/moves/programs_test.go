@@ -31,6 +31,7 @@ const movesOfEach = 3
 // A trial is one run of a program.
 type trial struct {
 	code    int
+	output  string
 	outcome string
 	took    time.Duration
 	moves   int
@@ -60,7 +61,8 @@ func (a *trial) differs(b *trial) string {
 	mine, other := strings.Split(a.outcome, "\n"), strings.Split(b.outcome, "\n")
 	for _, line := range mine {
 		if !slices.Contains(other, line) {
-			return fmt.Sprintf("%q", line)
+			before, _, _ := strings.Cut(a.output, line)
+			return fmt.Sprintf("%q, after %q", line, before[max(0, len(before)-400):])
 		}
 	}
 	if len(mine) != len(other) {
@@ -135,6 +137,7 @@ func (s *scene) tryProgram(words []string, moments []time.Duration) *trial {
 		}
 	}
 	result.code = j.end()
-	result.outcome, result.took = outcomeOf(j.out.String()), time.Since(began).Round(time.Millisecond)
+	result.output = j.out.String()
+	result.outcome, result.took = outcomeOf(result.output), time.Since(began).Round(time.Millisecond)
 	return result
 }
