@@ -48,14 +48,12 @@ func (kernelTree) Enter(pid int, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-	if err != nil {
-		return "", err
-	}
-	_, path, found := strings.Cut("\n"+string(text), "\n0::")
-	path, _, _ = strings.Cut(path, "\n")
-	if !found || !filepath.IsAbs(path) {
+	path, err := cgroup.FindOwn(fmt.Sprintf("/proc/%d/cgroup", pid))
+	switch {
+	case errors.Is(err, cgroup.ErrNone) || err == nil && !filepath.IsAbs(path):
 		return "", refusef("process %d is in no version 2 cgroup", pid)
+	case err != nil:
+		return "", err
 	}
 	dir := filepath.Join(root, path)
 	if filepath.Base(dir) != name {

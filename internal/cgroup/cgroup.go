@@ -42,6 +42,9 @@ func FindRoot(mounts string) (string, error) {
 	return "", errors.New("no version 2 cgroups are mounted: mount -t cgroup2 none /sys/fs/cgroup")
 }
 
+// ErrNone says that a process is in no group of this hierarchy.
+var ErrNone = errors.New("the process is in no control group of version 2")
+
 // FindOwn returns a process's group, below the hierarchy's root. own is Self, or a file like it.
 func FindOwn(own string) (string, error) {
 	text, err := os.ReadFile(own)
@@ -53,7 +56,7 @@ func FindOwn(own string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", errors.New("the process is in no control group of version 2")
+	return "", ErrNone
 }
 
 // Write writes a file of the group dir. The file must exist, because the kernel makes it. It is
