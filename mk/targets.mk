@@ -167,11 +167,12 @@ check: $(RUNNER) $(if $(CHOSEN),,all) $(call needs,$(or $(CHOSEN),$(CHECK_SUITES
 	$(call run_suites,$(or $(CHOSEN),$(CHECK_SUITES)),$(call run_name,check),$(if $(CHOSEN),,\
 	$(AGAIN) -floor tests/floor:check -spec SPEC.md -spec-part))
 
-# At the end it says whether the floor would be too low for the tests that suites
-# passed when they ran last, or a promise has no number of its own, which a whole run
-# would only find after the build.
-style: $(RUNNER) $(call needs,style) ## check format, warnings, includes, sizes, licences, spelling
-	$(call run_suites,style,style)
+# What any change can break without a suite of its own room: the rules of style, and that
+# each command in the pages is typed by a test. At the end it says whether the floor would
+# be too low for the tests that suites passed when they ran last, or a promise has no
+# number of its own, which a whole run would only find after the build.
+style: $(RUNNER) $(call needs,style commands) ## check format, warnings, includes, sizes, licences, spelling, commands in pages
+	$(call run_suites,style commands,style)
 	$(if $(dry),,$(call write_suites,$(ALL_SUITES),forecast))$(Q)$(RUNNER) -suites $(B)/test/forecast.suites \
 	-logs $(B)/test -floor tests/floor:test -spec SPEC.md -forecast
 
