@@ -237,6 +237,28 @@ struct skep_info {
 /* OMRPC_ERROR while the call has no result. */
 int skep_call_info(OmniRpcRequest request, struct skep_info *info);
 
+/*
+ * An object of a class of an interface file (DefClass), which is named
+ * "module/class" or "module.class", lives in a process of its own on one node:
+ * `host`, or with NULL one that the hub chooses. Its methods run there one at a
+ * time, in the order in which they were called. If that process ends, or a
+ * method that runs is cancelled or loses its node, all later methods fail with
+ * the reason.
+ */
+typedef void *OmniRpcObject;
+/* NULL: there is no such class or node, or no room. */
+OmniRpcObject OmniRpcCreateObject(const char *host, const char *name);
+/* It ends after the methods that were called before. Finalize does it for all.
+ */
+int OmniRpcDestroyObject(OmniRpcObject object);
+int OmniRpcCallByObject(OmniRpcObject object, const char *method, ...);
+int OmniRpcCallByObjectV(OmniRpcObject object, const char *method,
+			 va_list args);
+OmniRpcRequest OmniRpcCallAsyncByObject(OmniRpcObject object,
+					const char *method, ...);
+OmniRpcRequest OmniRpcCallAsyncByObjectV(OmniRpcObject object,
+					 const char *method, va_list args);
+
 #ifdef __cplusplus
 }
 #endif

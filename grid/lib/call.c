@@ -683,10 +683,11 @@ static int check_elements(struct grid_args *a, const s64 *elements)
 
 struct skep_request *grid_call_start_fortran(struct grid_client *c,
 					     const struct skep_handle *module,
-					     u32 f, void *const *pointer,
+					     u32 f, u64 object,
+					     void *const *pointer,
 					     const s64 *elements, u32 count)
 {
-	struct grid_args *a = args_at(c, module, f, 0, pointer, count);
+	struct grid_args *a = args_at(c, module, f, object, pointer, count);
 
 	if (a && elements && check_elements(a, elements)) {
 		grid_args_free(a);
@@ -702,16 +703,16 @@ struct skep_request *grid_call_start_tagged(struct grid_client *c,
 					    u32 f, void *const *pointer,
 					    u32 count, u64 tag)
 {
-	return grid_call_start_hooked(c, module, f, pointer, count, tag, NULL);
+	return grid_call_start_hooked(c, module, f, 0, pointer, count, tag,
+				      NULL);
 }
 
-struct skep_request *grid_call_start_hooked(struct grid_client *c,
-					    const struct skep_handle *module,
-					    u32 f, void *const *pointer,
-					    u32 count, u64 tag,
-					    const struct grid_hook *hook)
+struct skep_request *
+grid_call_start_hooked(struct grid_client *c, const struct skep_handle *module,
+		       u32 f, u64 object, void *const *pointer, u32 count,
+		       u64 tag, const struct grid_hook *hook)
 {
-	struct grid_args *a = args_at(c, module, f, 0, pointer, count);
+	struct grid_args *a = args_at(c, module, f, object, pointer, count);
 
 	if (a) {
 		a->tag = tag;
@@ -725,16 +726,11 @@ struct skep_request *grid_method_start(struct grid_client *c,
 				       const char *name, va_list *values,
 				       void *const *pointer, u32 count)
 {
-	int f = grid_module_method(&o->module->module, o->class, name);
+	int f = grid_object_method(o, name);
 	struct grid_args *a;
 
-	if (f < 0) {
-		grid_error_set(OMRPC_E_NO_FUNCTION,
-			       "the class %s of module %s has no method %s",
-			       o->module->module.function[o->class].name,
-			       o->module->name, name);
+	if (f < 0)
 		return NULL;
-	}
 	a = values ? args_of(c, o->module, (u32)f, o->number, 0, *values)
 		   : args_at(c, o->module, (u32)f, o->number, pointer, count);
 	return grid_args_start(c, (u32)f, a);

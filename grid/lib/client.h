@@ -181,6 +181,8 @@ int grid_errors_check(void);
 
 /* Frees the handles of OmniRpcMpiCreateHandle, when no call is left. */
 void grid_ranks_free(void);
+/* Frees the objects of OmniRpcCreateObject, which end with the session. */
+void grid_made_free(void);
 
 int grid_client_open(struct grid_client **client, const char *path);
 /* Takes leave of the hub: threads that wait for it return. Any thread may call
@@ -287,12 +289,14 @@ struct skep_request *grid_call_start_at(struct grid_client *c,
 					void *const *pointer, u32 count);
 /*
  * The same for a program in Fortran, whose functions get all arguments by
- * address. Unless `elements` is NULL, each argument except characters and texts
- * must have as many as the interface says.
+ * address. `object` is the number of the one whose method f is, or 0. Unless
+ * `elements` is NULL, each argument except characters and texts must have as
+ * many as the interface says.
  */
 struct skep_request *grid_call_start_fortran(struct grid_client *c,
 					     const struct skep_handle *module,
-					     u32 f, void *const *pointer,
+					     u32 f, u64 object,
+					     void *const *pointer,
 					     const s64 *elements, u32 count);
 /* The same; with this tag, the request is added to client->done when it
  * ends. */
@@ -301,11 +305,10 @@ struct skep_request *grid_call_start_tagged(struct grid_client *c,
 					    u32 f, void *const *pointer,
 					    u32 count, u64 tag);
 /* The same; the hook must live until the call has ended. */
-struct skep_request *grid_call_start_hooked(struct grid_client *c,
-					    const struct skep_handle *module,
-					    u32 f, void *const *pointer,
-					    u32 count, u64 tag,
-					    const struct grid_hook *hook);
+struct skep_request *
+grid_call_start_hooked(struct grid_client *c, const struct skep_handle *module,
+		       u32 f, u64 object, void *const *pointer, u32 count,
+		       u64 tag, const struct grid_hook *hook);
 /* An object of a class: object.c. */
 struct grid_object {
 	struct skep_handle *module;
@@ -319,6 +322,13 @@ struct grid_object {
  */
 int grid_object_make(struct grid_client *c, struct grid_object *o,
 		     const char *server, const char *name);
+/* The same of a module that is bound; `class` is an index in its manifest. */
+int grid_object_start(struct grid_client *c, struct grid_object *o,
+		      struct skep_handle *module, u32 class);
+/* Index of a method of its class, or a code with the error set. */
+int grid_object_method(const struct grid_object *o, const char *name);
+/* The object of OmniRpcCreateObject; 0, or a code with the error set. */
+int grid_made_get(const void *object, struct grid_object *o);
 /* It ends after the methods that were called. */
 void grid_object_end(struct grid_client *c, const struct grid_object *o);
 /* Calls a method; with `pointer` as grid_call_start_at, else with values. */

@@ -125,6 +125,20 @@ static void *take_number(int number, const char *subroutine, int waited)
 	return what;
 }
 
+/* The number is no longer valid. */
+static void drop_number(int number)
+{
+	struct entry *e;
+
+	pthread_mutex_lock(&lock);
+	e = find_entry(number);
+	if (e) {
+		e->what = NULL;
+		free_entries++;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
 static int is_number(int number)
 {
 	int found;
@@ -204,9 +218,10 @@ static int refuse_param(const struct skep_handle *m, const struct skep_param *p,
 		p->name, m->name, function);
 }
 
-/* Starts a call; `list` has the addresses of the arguments. */
+/* Starts a call with the addresses of its arguments, or that of a method of
+ * the object with this number. */
 static struct skep_request *start_listed(const struct skep_handle *m, int f,
-					 va_list args)
+					 u64 object, va_list args)
 {
 	const struct skep_function *function = &m->module.function[f];
 	void *at[SKEP_PARAMS_MAX];
@@ -218,8 +233,8 @@ static struct skep_request *start_listed(const struct skep_handle *m, int f,
 			return NULL;
 		at[i] = va_arg(args, void *);
 	}
-	return grid_call_start_fortran(grid_session(), m, (u32)f, at, NULL,
-				       function->params);
+	return grid_call_start_fortran(grid_session(), m, (u32)f, object, at,
+				       NULL, function->params);
 }
 
 static int init_refused(const struct skep_handle *m, int f)
@@ -244,7 +259,7 @@ static struct skep_request *start_named(const char *text, va_list args)
 	f = grid_module_function(c, name, &m);
 	if (f < 0 || init_refused(m, f))
 		return NULL;
-	return start_listed(m, f, args);
+	return start_listed(m, f, 0, args);
 }
 
 static struct skep_request *start_handle(int number, const char *text,
@@ -259,7 +274,22 @@ static struct skep_request *start_handle(int number, const char *text,
 	f = grid_handle_function(m, name);
 	if (f < 0 || init_refused(m, f))
 		return NULL;
-	return start_listed(m, f, args);
+	return start_listed(m, f, 0, args);
+}
+
+static struct skep_request *start_method(int number, const char *text,
+					 const char *subroutine, va_list args)
+{
+	void *made = take_number(number, subroutine, 0);
+	struct grid_object o;
+	char name[NAME_ROOM];
+	int f;
+
+	if (!grid_session() || !made || grid_made_get(made, &o) ||
+	    read_name(name, text))
+		return NULL;
+	f = grid_object_method(&o, name);
+	return f < 0 ? NULL : start_listed(o.module, f, o.number, args);
 }
 
 static int finish_call(struct skep_request *r, const char *subroutine)
@@ -342,6 +372,27 @@ SUBROUTINE(omnirpc_call_async_by_handle, int *request, const int *handle,
 	va_end(args);
 }
 
+SUBROUTINE(omnirpc_call_by_object, const int *object, const char *name, ...)
+{
+	va_list args;
+
+	va_start(args, name);
+	finish_call(start_method(*object, name, "omnirpc_call_by_object", args),
+		    "omnirpc_call_by_object");
+	va_end(args);
+}
+
+SUBROUTINE(omnirpc_call_async_by_object, int *request, const int *object,
+	   const char *name, ...)
+{
+	static const char self[] = "omnirpc_call_async_by_object";
+	va_list args;
+
+	va_start(args, name);
+	keep_number(request, start_method(*object, name, self, args), self);
+	va_end(args);
+}
+
 SUBROUTINE(omnirpc_wait, const int *request)
 {
 	void *r = take_number(*request, "omnirpc_wait", 1);
@@ -414,6 +465,27 @@ SUBROUTINE(omnirpc_destroy_handle, const int *handle)
 		report_failure("omnirpc_destroy_handle");
 }
 
+SUBROUTINE(omnirpc_create_object, int *object, const char *host,
+	   const char *class)
+{
+	char host_name[NAME_ROOM], class_name[NAME_ROOM];
+	OmniRpcObject o = NULL;
+
+	if (!read_name(host_name, host) && !read_name(class_name, class))
+		o = OmniRpcCreateObject(host_name, class_name);
+	keep_number(object, o, "omnirpc_create_object");
+}
+
+SUBROUTINE(omnirpc_destroy_object, const int *object)
+{
+	void *o = take_number(*object, "omnirpc_destroy_object", 0);
+
+	if (!o || OmniRpcDestroyObject(o))
+		report_failure("omnirpc_destroy_object");
+	else
+		drop_number(*object);
+}
+
 SUBROUTINE(omnirpc_module_init, const char *module, ...)
 {
 	struct grid_client *c = grid_session();
@@ -432,7 +504,7 @@ SUBROUTINE(omnirpc_module_init, const char *module, ...)
 			grid_error_set(OMRPC_E_NO_FUNCTION,
 				       "module %s has no Initialize", m->name);
 		else
-			r = start_listed(m, f, args);
+			r = start_listed(m, f, 0, args);
 	}
 	va_end(args);
 	finish_call(r, "omnirpc_module_init");
@@ -474,6 +546,20 @@ static int take_procedures(const struct skep_handle *m, u32 f, void **at,
 	return 0;
 }
 
+static struct skep_request *start_given(const struct skep_handle *m, u32 f,
+					u64 object, int count,
+					void *const *address,
+					const s64 *elements)
+{
+	void *at[SKEP_PARAMS_MAX];
+
+	memcpy(at, address, (size_t)count * sizeof(*at));
+	if (take_procedures(m, f, at, elements, (u32)count))
+		return NULL;
+	return grid_call_start_fortran(grid_session(), m, f, object, at,
+				       elements, (u32)count);
+}
+
 /*
  * Starts a call with the addresses of its arguments and the number of elements
  * of each. NULL with the error set. `init`: the name is a module's, and its
@@ -485,7 +571,6 @@ void *skep_fortran_start(const char *name, int init, int count,
 			 void *const *address, const s64 *elements)
 {
 	struct grid_client *c = grid_session();
-	void *at[SKEP_PARAMS_MAX];
 	struct skep_handle *m = NULL;
 	int f = OMRPC_ERROR;
 
@@ -502,10 +587,24 @@ void *skep_fortran_start(const char *name, int init, int count,
 		f = grid_module_function(c, name, &m);
 	if (f < 0 || (!init && init_refused(m, f)))
 		return NULL;
-	memcpy(at, address, (size_t)count * sizeof(*at));
-	if (take_procedures(m, (u32)f, at, elements, (u32)count))
+	return start_given(m, (u32)f, 0, count, address, elements);
+}
+
+/* The same of a method of an object. */
+void *skep_fortran_method(const void *object, const char *name, int count,
+			  void *const *address, const s64 *elements);
+void *skep_fortran_method(const void *object, const char *name, int count,
+			  void *const *address, const s64 *elements)
+{
+	struct grid_object o;
+	int f;
+
+	if (!grid_session() || grid_made_get(object, &o))
 		return NULL;
-	return grid_call_start_fortran(c, m, (u32)f, at, elements, (u32)count);
+	f = grid_object_method(&o, name);
+	return f < 0 ? NULL
+		     : start_given(o.module, (u32)f, o.number, count, address,
+				   elements);
 }
 
 /* Reports an error of skep_fortran_start, and ends the program unless

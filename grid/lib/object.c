@@ -16,8 +16,7 @@ int grid_function_refuse_method(const struct skep_handle *m, u32 f)
 	return class ? grid_error_set(
 			       OMRPC_E_REFUSED,
 			       "%s.%s is a method of the class %s, which has "
-			       "state: make an object of it with "
-			       "grpc_object_handle_init_np",
+			       "state: make an object of it",
 			       m->name, function->name, class->name)
 		     : 0;
 }
@@ -47,18 +46,14 @@ static struct skep_handle *find_class(struct grid_client *c, const char *server,
 	return NULL;
 }
 
-int grid_object_make(struct grid_client *c, struct grid_object *o,
-		     const char *server, const char *name)
+int grid_object_start(struct grid_client *c, struct grid_object *o,
+		      struct skep_handle *module, u32 class)
 {
-	struct skep_object ask;
+	struct skep_object ask = {module->number, class};
 	struct skep_request *r;
 	struct grid_kept *kept;
-	int class, code;
+	int code;
 
-	o->module = find_class(c, server, name, &class);
-	if (!o->module)
-		return grid_error_code();
-	ask = (struct skep_object){o->module->number, (u32) class};
 	code = grid_kept_new(c, SKEP_OBJECT, &ask, sizeof(ask), 0, &kept);
 	if (!kept)
 		return code ? code
@@ -69,13 +64,34 @@ int grid_object_make(struct grid_client *c, struct grid_object *o,
 		grid_kept_free(kept);
 		return grid_error_code();
 	}
-	o->class = (u32) class;
-	o->number = r->id;
+	*o = (struct grid_object){module, class, r->id};
 	if (grid_request_send(c, r, kept, NULL))
 		return grid_request_abandon(c, r);
 	code = grid_request_wait(c, r);
 	grid_request_free(c, r);
 	return code;
+}
+
+int grid_object_make(struct grid_client *c, struct grid_object *o,
+		     const char *server, const char *name)
+{
+	int class;
+	struct skep_handle *m = find_class(c, server, name, &class);
+
+	return m ? grid_object_start(c, o, m, (u32) class) : grid_error_code();
+}
+
+int grid_object_method(const struct grid_object *o, const char *name)
+{
+	const struct grid_module *m = &o->module->module;
+	int f = grid_module_method(m, o->class, name);
+
+	return f >= 0 ? f
+		      : grid_error_set(
+				OMRPC_E_NO_FUNCTION,
+				"the class %s of module %s has no method %s",
+				m->function[o->class].name, o->module->name,
+				name);
 }
 
 /* If it cannot be sent, the hub has lost the object, or the session is over. */

@@ -173,6 +173,7 @@ int OmniRpcFinalize(void)
 	end_unseen(c);
 	grid_client_close(c);
 	grid_ranks_free();
+	grid_made_free();
 	grid_holder_end();
 	return OMRPC_OK;
 }

@@ -101,10 +101,27 @@ s32 skep_python_sizes(const struct skep_handle *m, u32 f, void *const *pointer,
 
 struct skep_request *skep_python_call(struct grid_client *c,
 				      const struct skep_handle *m, u32 f,
-				      void *const *pointer, u32 count, u64 tag,
+				      u64 object, void *const *pointer,
+				      u32 count, u64 tag,
 				      const struct grid_hook *hook)
 {
-	return grid_call_start_hooked(c, m, f, pointer, count, tag, hook);
+	return grid_call_start_hooked(c, m, f, object, pointer, count, tag,
+				      hook);
+}
+
+u64 skep_python_object(struct grid_client *c, struct skep_handle *m, u32 class)
+{
+	struct grid_object o;
+
+	return grid_object_start(c, &o, m, class) ? 0 : o.number;
+}
+
+void skep_python_object_end(struct grid_client *c, struct skep_handle *m,
+			    u32 class, u64 number)
+{
+	struct grid_object o = {m, class, number};
+
+	grid_object_end(c, &o);
 }
 
 struct skep_request *skep_python_send(struct grid_client *c,

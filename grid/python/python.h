@@ -13,7 +13,7 @@
 #include <grid/lib/client.h>
 
 /* A revision of this interface: the package checks that its library fits. */
-#define SKEP_PYTHON_REVISION 3
+#define SKEP_PYTHON_REVISION 4
 
 struct skep_python_ended {
 	struct skep_request *request;
@@ -55,12 +55,20 @@ s32 skep_python_sizes(const struct skep_handle *m, u32 f, void *const *pointer,
 /*
  * A pointer to each argument, unused for WORK. Of functions it is any that is
  * not NULL: the hook, which may be NULL without them, calls these, and must
- * live until the call has ended. NULL with the error set.
+ * live until the call has ended. `object` is the number of the one whose
+ * method f is, or 0. NULL with the error set.
  */
 struct skep_request *skep_python_call(struct grid_client *c,
 				      const struct skep_handle *m, u32 f,
-				      void *const *pointer, u32 count, u64 tag,
+				      u64 object, void *const *pointer,
+				      u32 count, u64 tag,
 				      const struct grid_hook *hook);
+/* Makes an object of a class, an index in the manifest: its number; 0 with the
+ * error set. */
+u64 skep_python_object(struct grid_client *c, struct skep_handle *m, u32 class);
+/* It ends after the methods that were called. */
+void skep_python_object_end(struct grid_client *c, struct skep_handle *m,
+			    u32 class, u64 number);
 /* The pieces are done with when it returns. */
 struct skep_request *skep_python_send(struct grid_client *c,
 				      const struct skep_handle *m, u32 f,

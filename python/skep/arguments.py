@@ -260,8 +260,8 @@ class Arguments:
     def send(self, client, tag):
         count = len(self.entry.params)
         hook = ctypes.byref(self.called.hook) if self.called else None
-        handle, index = self.handle, self.entry.index
-        return lib.call(client, handle, index, self.pointer, count, tag, hook)
+        handle, index, number = self.handle, self.entry.index, self.function._number
+        return lib.call(client, handle, index, number, self.pointer, count, tag, hook)
 
     def end(self, error):
         """Ends what the call has of the program; answers why it failed, or None."""

@@ -6,7 +6,7 @@ import os
 from . import errors
 from .boot import Piece
 
-REVISION = 3
+REVISION = 4
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAM = os.path.join(HERE, "python.rex")
 
@@ -75,7 +75,13 @@ def load_library():
         ("bind", any_, [any_, text]),
         ("manifest", any_, [any_, u64s]),
         ("sizes", i32, [any_, u32, pointers, u64s, u32, u64s]),
-        ("call", any_, [any_, any_, u32, pointers, u32, u64, ctypes.POINTER(Hook)]),
+        (
+            "call",
+            any_,
+            [any_, any_, u32, u64, pointers, u32, u64, ctypes.POINTER(Hook)],
+        ),
+        ("object", u64, [any_, any_, u32]),
+        ("object_end", None, [any_, any_, u32, u64]),
         ("send", any_, [any_, any_, u32, pieces, u32, u64, u64]),
         ("initialize", i32, [any_, any_, u32, pieces, u32]),
         ("next", u32, [any_, ctypes.POINTER(Ended), u32]),

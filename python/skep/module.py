@@ -23,6 +23,8 @@ class Function:
     if there are none, the one, or a tuple.
     """
 
+    _number = 0  # of the object whose method it is
+
     def __init__(self, module, entry):
         self._module, self._entry = module, entry
         self.__name__ = entry.name
