@@ -15,12 +15,20 @@ module skep
   public :: skep_init, skep_finalize, skep_module_init, skep_call, skep_call_async
   public :: skep_wait, skep_wait_all, skep_wait_any, skep_ended, skep_error
   public :: skep_request, skep_function, skep_procedure
+  public :: skep_object, skep_create_object, skep_destroy_object
+  public :: skep_call_method, skep_call_method_async
 
   integer, parameter :: arguments_max = 16
 
   ! A call under way. Its OUT and INOUT arguments need the target or asynchronous
   ! attribute, and must live until skep_wait.
   type :: skep_request
+    private
+    type(c_ptr) :: at = c_null_ptr
+  end type
+
+  ! An object of a class of an interface file.
+  type :: skep_object
     private
     type(c_ptr) :: at = c_null_ptr
   end type
@@ -53,6 +61,23 @@ module skep
       integer(c_int), value :: init, count
       type(c_ptr), intent(in) :: at(*)
       integer(c_int64_t), intent(in) :: elements(*)
+    end function
+    type(c_ptr) function c_method(object, name, count, at, elements) &
+        bind(C, name="skep_fortran_method")
+      import :: c_ptr, c_char, c_int, c_int64_t
+      type(c_ptr), value :: object
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int), value :: count
+      type(c_ptr), intent(in) :: at(*)
+      integer(c_int64_t), intent(in) :: elements(*)
+    end function
+    type(c_ptr) function c_create(host, name) bind(C, name="OmniRpcCreateObject")
+      import :: c_ptr, c_char
+      character(kind=c_char), intent(in) :: host(*), name(*)
+    end function
+    integer(c_int) function c_destroy_object(object) bind(C, name="OmniRpcDestroyObject")
+      import :: c_int, c_ptr
+      type(c_ptr), value :: object
     end function
     integer(c_int) function c_fail(name) bind(C, name="skep_fortran_fail")
       import :: c_char, c_int
@@ -116,18 +141,64 @@ contains
     list%contiguous = list%contiguous .and. contiguous
   end subroutine
 
+  subroutine collect(list, &
+      a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16)
+    type(arguments), intent(inout) :: list
+    type(*), dimension(..), target, optional :: &
+      a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16
+    if (present(a1)) call add(list, size(a1, kind=c_int64_t), is_contiguous(a1), c_loc(a1))
+    if (present(a2)) call add(list, size(a2, kind=c_int64_t), is_contiguous(a2), c_loc(a2))
+    if (present(a3)) call add(list, size(a3, kind=c_int64_t), is_contiguous(a3), c_loc(a3))
+    if (present(a4)) call add(list, size(a4, kind=c_int64_t), is_contiguous(a4), c_loc(a4))
+    if (present(a5)) call add(list, size(a5, kind=c_int64_t), is_contiguous(a5), c_loc(a5))
+    if (present(a6)) call add(list, size(a6, kind=c_int64_t), is_contiguous(a6), c_loc(a6))
+    if (present(a7)) call add(list, size(a7, kind=c_int64_t), is_contiguous(a7), c_loc(a7))
+    if (present(a8)) call add(list, size(a8, kind=c_int64_t), is_contiguous(a8), c_loc(a8))
+    if (present(a9)) call add(list, size(a9, kind=c_int64_t), is_contiguous(a9), c_loc(a9))
+    if (present(a10)) call add(list, size(a10, kind=c_int64_t), is_contiguous(a10), c_loc(a10))
+    if (present(a11)) call add(list, size(a11, kind=c_int64_t), is_contiguous(a11), c_loc(a11))
+    if (present(a12)) call add(list, size(a12, kind=c_int64_t), is_contiguous(a12), c_loc(a12))
+    if (present(a13)) call add(list, size(a13, kind=c_int64_t), is_contiguous(a13), c_loc(a13))
+    if (present(a14)) call add(list, size(a14, kind=c_int64_t), is_contiguous(a14), c_loc(a14))
+    if (present(a15)) call add(list, size(a15, kind=c_int64_t), is_contiguous(a15), c_loc(a15))
+    if (present(a16)) call add(list, size(a16, kind=c_int64_t), is_contiguous(a16), c_loc(a16))
+  end subroutine
+
   type(c_ptr) function start(name, init, list, status)
     character(len=*), intent(in) :: name
     integer(c_int), intent(in) :: init
     type(arguments), intent(in) :: list
     integer, intent(out), optional :: status
+    call check(list)
+    start = c_start(trim(name) // c_null_char, init, list%count, list%at, list%elements)
+    call report(start, name, status)
+  end function
+
+  type(c_ptr) function start_method(object, name, list, status)
+    type(skep_object), intent(in) :: object
+    character(len=*), intent(in) :: name
+    type(arguments), intent(in) :: list
+    integer, intent(out), optional :: status
+    call check(list)
+    start_method = c_method(object%at, trim(name) // c_null_char, list%count, list%at, &
+      list%elements)
+    call report(start_method, name, status)
+  end function
+
+  subroutine check(list)
+    type(arguments), intent(in) :: list
+    if (.not. list%contiguous) error stop "skep: an array of a call is not contiguous"
+  end subroutine
+
+  subroutine report(started, name, status)
+    type(c_ptr), intent(in) :: started
+    character(len=*), intent(in) :: name
+    integer, intent(out), optional :: status
     integer(c_int) :: code
     code = 0
-    if (.not. list%contiguous) error stop "skep: an array of a call is not contiguous"
-    start = c_start(trim(name) // c_null_char, init, list%count, list%at, list%elements)
-    if (.not. c_associated(start)) code = c_fail(trim(name) // c_null_char)
+    if (.not. c_associated(started)) code = c_fail(trim(name) // c_null_char)
     if (present(status)) status = code
-  end function
+  end subroutine
 
   subroutine finish(at, status)
     type(c_ptr), intent(in) :: at
@@ -146,22 +217,8 @@ contains
       a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16
     integer, intent(out), optional :: status
     type(arguments) :: list
-    if (present(a1)) call add(list, size(a1, kind=c_int64_t), is_contiguous(a1), c_loc(a1))
-    if (present(a2)) call add(list, size(a2, kind=c_int64_t), is_contiguous(a2), c_loc(a2))
-    if (present(a3)) call add(list, size(a3, kind=c_int64_t), is_contiguous(a3), c_loc(a3))
-    if (present(a4)) call add(list, size(a4, kind=c_int64_t), is_contiguous(a4), c_loc(a4))
-    if (present(a5)) call add(list, size(a5, kind=c_int64_t), is_contiguous(a5), c_loc(a5))
-    if (present(a6)) call add(list, size(a6, kind=c_int64_t), is_contiguous(a6), c_loc(a6))
-    if (present(a7)) call add(list, size(a7, kind=c_int64_t), is_contiguous(a7), c_loc(a7))
-    if (present(a8)) call add(list, size(a8, kind=c_int64_t), is_contiguous(a8), c_loc(a8))
-    if (present(a9)) call add(list, size(a9, kind=c_int64_t), is_contiguous(a9), c_loc(a9))
-    if (present(a10)) call add(list, size(a10, kind=c_int64_t), is_contiguous(a10), c_loc(a10))
-    if (present(a11)) call add(list, size(a11, kind=c_int64_t), is_contiguous(a11), c_loc(a11))
-    if (present(a12)) call add(list, size(a12, kind=c_int64_t), is_contiguous(a12), c_loc(a12))
-    if (present(a13)) call add(list, size(a13, kind=c_int64_t), is_contiguous(a13), c_loc(a13))
-    if (present(a14)) call add(list, size(a14, kind=c_int64_t), is_contiguous(a14), c_loc(a14))
-    if (present(a15)) call add(list, size(a15, kind=c_int64_t), is_contiguous(a15), c_loc(a15))
-    if (present(a16)) call add(list, size(a16, kind=c_int64_t), is_contiguous(a16), c_loc(a16))
+    call collect(list, &
+      a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16)
     call finish(start(name, 0, list, status), status)
   end subroutine
 
@@ -173,22 +230,8 @@ contains
       a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16
     integer, intent(out), optional :: status
     type(arguments) :: list
-    if (present(a1)) call add(list, size(a1, kind=c_int64_t), is_contiguous(a1), c_loc(a1))
-    if (present(a2)) call add(list, size(a2, kind=c_int64_t), is_contiguous(a2), c_loc(a2))
-    if (present(a3)) call add(list, size(a3, kind=c_int64_t), is_contiguous(a3), c_loc(a3))
-    if (present(a4)) call add(list, size(a4, kind=c_int64_t), is_contiguous(a4), c_loc(a4))
-    if (present(a5)) call add(list, size(a5, kind=c_int64_t), is_contiguous(a5), c_loc(a5))
-    if (present(a6)) call add(list, size(a6, kind=c_int64_t), is_contiguous(a6), c_loc(a6))
-    if (present(a7)) call add(list, size(a7, kind=c_int64_t), is_contiguous(a7), c_loc(a7))
-    if (present(a8)) call add(list, size(a8, kind=c_int64_t), is_contiguous(a8), c_loc(a8))
-    if (present(a9)) call add(list, size(a9, kind=c_int64_t), is_contiguous(a9), c_loc(a9))
-    if (present(a10)) call add(list, size(a10, kind=c_int64_t), is_contiguous(a10), c_loc(a10))
-    if (present(a11)) call add(list, size(a11, kind=c_int64_t), is_contiguous(a11), c_loc(a11))
-    if (present(a12)) call add(list, size(a12, kind=c_int64_t), is_contiguous(a12), c_loc(a12))
-    if (present(a13)) call add(list, size(a13, kind=c_int64_t), is_contiguous(a13), c_loc(a13))
-    if (present(a14)) call add(list, size(a14, kind=c_int64_t), is_contiguous(a14), c_loc(a14))
-    if (present(a15)) call add(list, size(a15, kind=c_int64_t), is_contiguous(a15), c_loc(a15))
-    if (present(a16)) call add(list, size(a16, kind=c_int64_t), is_contiguous(a16), c_loc(a16))
+    call collect(list, &
+      a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16)
     request%at = start(name, 0, list, status)
   end subroutine
 
@@ -200,23 +243,60 @@ contains
       a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16
     integer, intent(out), optional :: status
     type(arguments) :: list
-    if (present(a1)) call add(list, size(a1, kind=c_int64_t), is_contiguous(a1), c_loc(a1))
-    if (present(a2)) call add(list, size(a2, kind=c_int64_t), is_contiguous(a2), c_loc(a2))
-    if (present(a3)) call add(list, size(a3, kind=c_int64_t), is_contiguous(a3), c_loc(a3))
-    if (present(a4)) call add(list, size(a4, kind=c_int64_t), is_contiguous(a4), c_loc(a4))
-    if (present(a5)) call add(list, size(a5, kind=c_int64_t), is_contiguous(a5), c_loc(a5))
-    if (present(a6)) call add(list, size(a6, kind=c_int64_t), is_contiguous(a6), c_loc(a6))
-    if (present(a7)) call add(list, size(a7, kind=c_int64_t), is_contiguous(a7), c_loc(a7))
-    if (present(a8)) call add(list, size(a8, kind=c_int64_t), is_contiguous(a8), c_loc(a8))
-    if (present(a9)) call add(list, size(a9, kind=c_int64_t), is_contiguous(a9), c_loc(a9))
-    if (present(a10)) call add(list, size(a10, kind=c_int64_t), is_contiguous(a10), c_loc(a10))
-    if (present(a11)) call add(list, size(a11, kind=c_int64_t), is_contiguous(a11), c_loc(a11))
-    if (present(a12)) call add(list, size(a12, kind=c_int64_t), is_contiguous(a12), c_loc(a12))
-    if (present(a13)) call add(list, size(a13, kind=c_int64_t), is_contiguous(a13), c_loc(a13))
-    if (present(a14)) call add(list, size(a14, kind=c_int64_t), is_contiguous(a14), c_loc(a14))
-    if (present(a15)) call add(list, size(a15, kind=c_int64_t), is_contiguous(a15), c_loc(a15))
-    if (present(a16)) call add(list, size(a16, kind=c_int64_t), is_contiguous(a16), c_loc(a16))
+    call collect(list, &
+      a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16)
     call finish(start(name, 1, list, status), status)
+  end subroutine
+
+  ! An object of a class, "module/class", on this node or on one that the hub chooses.
+  subroutine skep_create_object(object, name, host, status)
+    type(skep_object), intent(out) :: object
+    character(len=*), intent(in) :: name
+    character(len=*), intent(in), optional :: host
+    integer, intent(out), optional :: status
+    if (present(status)) status = 0
+    if (present(host)) then
+      object%at = c_create(trim(host) // c_null_char, trim(name) // c_null_char)
+    else
+      object%at = c_create(c_null_char, trim(name) // c_null_char)
+    end if
+    if (.not. c_associated(object%at)) call report(object%at, name, status)
+  end subroutine
+
+  subroutine skep_destroy_object(object, status)
+    type(skep_object), intent(inout) :: object
+    integer, intent(out), optional :: status
+    integer(c_int) :: code
+    code = c_destroy_object(object%at)
+    if (present(status)) status = code
+    object%at = c_null_ptr
+  end subroutine
+
+  subroutine skep_call_method(object, name, &
+      a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, status)
+    type(skep_object), intent(in) :: object
+    character(len=*), intent(in) :: name
+    type(*), dimension(..), target, optional :: &
+      a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16
+    integer, intent(out), optional :: status
+    type(arguments) :: list
+    call collect(list, &
+      a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16)
+    call finish(start_method(object, name, list, status), status)
+  end subroutine
+
+  subroutine skep_call_method_async(request, object, name, &
+      a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, status)
+    type(skep_request), intent(out) :: request
+    type(skep_object), intent(in) :: object
+    character(len=*), intent(in) :: name
+    type(*), dimension(..), target, optional :: &
+      a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16
+    integer, intent(out), optional :: status
+    type(arguments) :: list
+    call collect(list, &
+      a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16)
+    request%at = start_method(object, name, list, status)
   end subroutine
 
   subroutine skep_wait(request, status)
