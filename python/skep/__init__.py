@@ -23,7 +23,7 @@ from .errors import (
     WorkerError,
 )
 from .executor import Executor
-from .module import Function, Module, module
+from .module import Function, Method, Module, RemoteClass, RemoteObject, module
 from .session import CallFuture, CallInfo, Session, connect
 
 __version__ = "0.1.0"
@@ -36,11 +36,14 @@ __all__ = [
     "ForkError",
     "Function",
     "HubError",
+    "Method",
     "Module",
     "ModuleError",
     "NodeError",
     "RefusedError",
+    "RemoteClass",
     "RemoteError",
+    "RemoteObject",
     "RemoteTraceback",
     "Session",
     "WorkerError",

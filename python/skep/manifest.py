@@ -78,11 +78,13 @@ class Param:
 
 
 class FunctionEntry:
-    """One function: its name, index, flags and parameters."""
+    """One function or class: its name, index, flags and parameters."""
 
     def __init__(self, name, index, flags, params):
         self.name, self.index, self.flags, self.params = name, index, flags, params
         self.is_init = bool(flags & INIT)
+        self.is_class = bool(flags & CLASS)
+        self.methods = {}  # of a class, by name
 
 
 def text_of(field):
@@ -90,7 +92,7 @@ def text_of(field):
 
 
 def read_manifest(handle):
-    """The module's name, and its functions by name."""
+    """The module's name, and its functions and classes by name."""
     size = ctypes.c_uint64()
     at = lib.manifest(handle, ctypes.byref(size))
     data = ctypes.string_at(at, size.value)
@@ -111,11 +113,10 @@ def read_manifest(handle):
     for p in every:
         if p.code == MASTER_FUNCTION:
             p.called = entries[p.refers]
-    # Only programs in C have objects, whose methods these are.
-    methods = [e for e in entries if e.of and entries[e.of - 1].flags & STATE]
-    table = {
-        e.name: e
-        for e in entries
-        if not e.flags & (CALLBACK | CLASS) and e not in methods
-    }
+    for e in entries:
+        if e.of:
+            entries[e.of - 1].methods[e.name] = e
+    # Methods of a class with state are its objects' alone.
+    kept = {id(e) for e in entries if e.of and entries[e.of - 1].flags & STATE}
+    table = {e.name: e for e in entries if not e.flags & CALLBACK and id(e) not in kept}
     return text_of(name), table

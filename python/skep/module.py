@@ -8,7 +8,8 @@ from typing import Any, List, Optional
 from . import manifest, session as sessions
 from .arguments import Arguments
 from .called import INSIDE
-from .errors import ModuleError
+from .errors import Error, ModuleError, RefusedError
+from .library import last_error, lib
 from .session import CallFuture, CallInfo
 
 
@@ -110,8 +111,99 @@ class Function:
         return "<remote function %s>" % self.__doc__
 
 
+class Method(Function):
+    """A method of an object; called as a remote function is."""
+
+    def __init__(self, owner, entry):
+        Function.__init__(self, owner._class._module, entry)
+        self._object, self._number = owner, owner._number
+
+    def submit(self, *args: Any, **kwargs: Any) -> CallFuture[Any]:
+        """Starts a call behind those that were made before; see Function.submit."""
+        if self._object._ended:
+            raise RefusedError("the object of %r was closed" % self._object._class)
+        return Function.submit(self, *args, **kwargs)
+
+
+class RemoteObject:
+    """An object of a class: its methods, as attributes, share its state.
+
+    It lives on one node, in a process of its own. The methods run one at a time,
+    in the order in which they were called. close(), or the end of a with
+    statement, ends it after them; so does the end of the session.
+    """
+
+    def __init__(self, class_, number):
+        self._class, self._number, self._ended = class_, number, False
+        self._methods = {}
+
+    def __getattr__(self, name: str) -> Method:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self[name]
+
+    def __getitem__(self, name: str) -> Method:
+        entry = self._class._entry.methods.get(name)
+        if entry is None:
+            raise ModuleError(
+                "%r has no method %s; it has %s"
+                % (self._class, name, ", ".join(self._class._entry.methods))
+            )
+        if name not in self._methods:
+            self._methods[name] = Method(self, entry)
+        return self._methods[name]
+
+    def __dir__(self) -> List[str]:
+        return [*self._class._entry.methods, "close"]
+
+    def close(self) -> None:
+        """Ends the object, after the methods that were called before."""
+        if self._ended:
+            return
+        self._ended = True
+        module = self._class._module
+        try:
+            with module.session.use() as client:
+                index = self._class._entry.index
+                lib.object_end(client, module._handle, index, self._number)
+        except Error:
+            pass  # it ended with the session
+
+    def __enter__(self) -> "RemoteObject":
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.close()
+
+    def __repr__(self):
+        return "<object %d of %r>" % (self._number, self._class)
+
+
+class RemoteClass:
+    """A class of a module. Calling it makes an object."""
+
+    def __init__(self, module, entry):
+        self._module, self._entry = module, entry
+        self.__name__ = entry.name
+        self.__doc__ = "the class %s with the methods %s" % (
+            entry.name,
+            ", ".join(entry.methods),
+        )
+
+    def __call__(self) -> RemoteObject:
+        module = self._module
+        with module.session.use() as client:
+            number = lib.object(client, module._handle, self._entry.index)
+            if not number:
+                raise last_error()
+        return RemoteObject(self, number)
+
+    def __repr__(self):
+        return "<class %s.%s>" % (self._module.name, self.__name__)
+
+
 class Module:
-    """The remote functions of a worker program, as attributes."""
+    """The remote functions and classes of a worker program, as attributes."""
 
     def __init__(
         self,
@@ -126,12 +218,12 @@ class Module:
             self.name, self._entries = manifest.read_manifest(self._handle)
         self._functions = {}
 
-    def __getattr__(self, name: str) -> Function:
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
         return self[name]
 
-    def __getitem__(self, name: str) -> Function:
+    def __getitem__(self, name: str) -> Any:
         entry = self._entries.get(name)
         if entry is None or entry.is_init:
             raise ModuleError(
@@ -139,7 +231,8 @@ class Module:
                 % (self.name, name, ", ".join(dir(self)))
             )
         if name not in self._functions:
-            self._functions[name] = Function(self, entry)
+            kind = RemoteClass if entry.is_class else Function
+            self._functions[name] = kind(self, entry)
         return self._functions[name]
 
     def __dir__(self) -> List[str]:

@@ -367,5 +367,87 @@ class Initialize(unittest.TestCase):
             m.initialize()
 
 
+class Objects(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.m = skep.module("shapes")
+
+    def test_state(self):
+        """objects have states of their own, and functions of a class are theirs"""
+        with self.m.tally() as a, self.m.tally() as b:
+            a.add(2, [1.0, 2.0])
+            b.add(1, numpy.array([10.0]))
+            a.each(3, lambda i: i)
+            self.assertEqual((a.get(), b.get()), (6.0, 10.0))
+            self.assertEqual(list(b.sum()), [100.0])
+        self.assertNotIn("get", dir(self.m))
+        self.assertEqual(dir(a), ["add", "close", "die", "each", "get", "sum"])
+
+    def test_order(self):
+        """methods run in the order of their calls, also those before the end"""
+        a = self.m.tally()
+        futures = []
+        for i in range(8):
+            a.add.submit(1, [2.0**i])
+            futures.append(a.get.submit())
+        a.close()
+        a.close()
+        self.assertEqual(
+            [f.result() for f in futures], [2**i - 1 for i in range(1, 9)]
+        )
+        with self.assertRaisesRegex(skep.RefusedError, "shapes.tally> was closed"):
+            a.get()
+
+    def test_await(self):
+        """methods of two objects are awaited"""
+
+        async def both():
+            with self.m.tally() as a, self.m.tally() as b:
+                await asyncio.gather(a.add.submit(1, [1.0]), b.add.submit(1, [2.0]))
+                return await a.get.submit(), await b.get.submit()
+
+        self.assertEqual(asyncio.run(both()), (1.0, 2.0))
+
+    def test_loss(self):
+        """an object that is lost says why, and the others live"""
+        with self.m.tally() as a, self.m.tally() as b:
+            b.add(1, [1.0])
+            for call in (lambda: a.die(3), a.get):
+                with self.assertRaisesRegex(skep.WorkerError, "is lost.*status 3"):
+                    call()
+            self.assertEqual(b.get(), 1.0)
+
+    def test_names(self):
+        """what a module, a class and an object do not have is named"""
+        with self.assertRaisesRegex(skep.ModuleError, "no function nothing"):
+            self.m.nothing()
+        with self.assertRaisesRegex(skep.ModuleError, "no function get"):
+            self.m.get()
+        with self.m.tally() as a, self.assertRaisesRegex(
+            skep.ModuleError, "shapes.tally> has no method half; it has add, get"
+        ):
+            a.half(1.0)
+        self.assertIn("the methods add, get", self.m.tally.__doc__)
+
+    def test_plain(self):
+        """methods of a class without state are functions, too"""
+        self.assertEqual(self.m.half(3.0), 1.5)
+        with self.m.plain() as p:
+            self.assertEqual(p.half(5.0), 2.5)
+
+    def test_node(self):
+        """the node of a module is that of its objects"""
+        with skep.module("shapes", node="localhost").tally() as a:
+            future = a.get.submit()
+            self.assertEqual(future.result(), 0)
+            self.assertEqual(future.info.substrate, "linux")
+        session = skep.Session()
+        lost = skep.module("shapes", session=session).tally()
+        session.close()
+        with self.assertRaises(skep.HubError):
+            lost.get.submit()
+        lost.close()
+
+
 if __name__ == "__main__":
-    tap.run_classes(Modules, Called, Initialize)
+    tap.run_classes(Modules, Called, Objects, Initialize)
