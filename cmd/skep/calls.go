@@ -165,7 +165,11 @@ func (l *ledger) run(ctx context.Context, f *cli.Flags, words []string) error {
 		if node == "" {
 			node = e.Node
 		}
-		table.Row(e.Time.Local().Format(time.DateTime), e.Call, e.State, orDash(node), e.Text, e.Session)
+		call := strconv.FormatUint(e.Call, 10)
+		if e.Call == 0 {
+			call = "object"
+		}
+		table.Row(e.Time.Local().Format(time.DateTime), call, e.State, orDash(node), e.Text, e.Session)
 	}
 	return table.Write(os.Stdout)
 }

@@ -83,6 +83,9 @@ func (n *nodes) run(ctx context.Context, f *cli.Flags, words []string) error {
 		if len(i.Labels) > 0 && i.State == hub.NodeUp {
 			fmt.Fprintf(os.Stderr, "%s: labels: %s\n", cli.CleanText(i.Name), cli.CleanText(strings.Join(i.Labels, ", ")))
 		}
+		if i.Objects > 0 {
+			fmt.Fprintf(os.Stderr, "%s: %s\n", cli.CleanText(i.Name), objectsText(i.Objects))
+		}
 		if i.Owner != "" && i.State == hub.NodeUp {
 			fmt.Fprintf(os.Stderr, "%s: %s\n", cli.CleanText(i.Name), cli.CleanText(i.Owner))
 		}
@@ -91,6 +94,14 @@ func (n *nodes) run(ctx context.Context, f *cli.Flags, words []string) error {
 		}
 	}
 	return nil
+}
+
+// objectsText says what the end of a node would cost.
+func objectsText(n int) string {
+	if n == 1 {
+		return "1 object of a program lives there, and is lost if the node ends"
+	}
+	return fmt.Sprintf("%d objects of programs live there, and are lost if the node ends", n)
 }
 
 // kernelText says what Skep changes in a node's kernel.
@@ -126,11 +137,14 @@ func (n *nodes) drainNode(ctx context.Context, c *hub.Client) error {
 		if err != nil {
 			return withExitCode(err)
 		}
-		runs := 0
+		runs, objects := 0, 0
 		for _, i := range list {
 			if i.Name == n.drain || i.ID == n.drain {
-				runs = i.Held()
+				runs, objects = i.Held(), i.Objects
 			}
+		}
+		if runs == 0 && objects > 0 {
+			fmt.Fprintf(os.Stderr, "%s: %s\n", n.drain, objectsText(objects))
 		}
 		if runs == 0 {
 			_, err := fmt.Printf("%s: drained; 'skep nodes --reopen %s' gives it work again\n", n.drain, n.drain)

@@ -112,7 +112,7 @@ func gridTexts() map[string]text {
 			exit:        "0 1 2 3", see: "skep-calls(1) skep-runs(1)",
 		},
 		"ledger": {
-			text: []string{"STATE is queued when the hub accepted the call, leased when a node was given it, requeued when that node or its worker was lost, done, or failed. TEXT is the function, or why. With CALL it shows the history of this call. The oldest entries come first.",
+			text: []string{"STATE is queued when the hub accepted the call, leased when a node was given it, requeued when that node or its worker was lost, done, or failed. TEXT is the function, or why. An object of a program has the word object in place of a number, and is made, lost or ended; with --json methods name it. With CALL it shows the history of this call. The oldest entries come first.",
 				"The ledger has up to 256 MiB of the last 90 days. It is written a little after the calls, so that they do not wait for the disk: if the machine of the hub stops, the newest entries may be missing. Calls and sessions are searched among the last 10000 entries."},
 			examples:    []manual.Entry{{Name: "skep ledger --last 20", Text: "the last entries"}, {Name: "skep ledger 1796227421000000012", Text: "the history of a call"}, {Name: "skep ledger --session 3f2a --json", Text: "of a session, for a program"}},
 			files:       hubFiles,

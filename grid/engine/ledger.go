@@ -25,11 +25,12 @@ const (
 	errStorage    = 10047 // the disk has less free space than streamBytes
 )
 
-// An Entry is one change of a call's state.
+// An Entry is one change of the state of a call, or of an object.
 type Entry struct {
 	Time    time.Time `json:"time"`
 	Session string    `json:"session,omitempty"`
-	Call    uint64    `json:"call"`
+	Call    uint64    `json:"call"`             // 0: it is about an object
+	Object  uint64    `json:"object,omitempty"` // or whose method the call is; a number of its session
 	Fence   uint64    `json:"fence,omitempty"`
 	State   State     `json:"state"`
 	Node    string    `json:"node,omitempty"`
@@ -43,7 +44,7 @@ type Entry struct {
 	Near    uint64   `json:"near,omitempty"`    // Done: bytes of arguments and result between the hub and the agent in its process, without a connection
 }
 
-// A State of a call.
+// A State of a call or an object.
 type State string
 
 // States that the ledger knows.
@@ -53,6 +54,10 @@ const (
 	Requeued State = "requeued" // a lease was lost; Text says why
 	Done     State = "done"
 	Failed   State = "failed"
+
+	Made  State = "made"  // an object; Text is its class
+	Lost  State = "lost"  // an object; Text says why
+	Ended State = "ended" // an object; Text is its class
 )
 
 type ledger struct {
@@ -105,9 +110,9 @@ func (e *Engine) Record(ctx context.Context, entries ...Entry) error {
 	acks := make([]jetstream.PubAckFuture, 0, len(entries))
 	for _, v := range entries {
 		switch v.State {
-		case Queued, Leased, Requeued, Done, Failed:
+		case Queued, Leased, Requeued, Done, Failed, Made, Lost, Ended:
 		default:
-			return fmt.Errorf("%q is not a state of a call", v.State)
+			return fmt.Errorf("%q is not a state of a call or an object", v.State)
 		}
 		b, err := json.Marshal(v)
 		if err != nil {

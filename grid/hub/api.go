@@ -37,6 +37,7 @@ type NodeInfo struct {
 	Moves     bool         `json:"moves,omitempty"`    // it can take movable programs
 	Drained   bool         `json:"drained,omitempty"`  // it gets no more work, and finishes what it has
 	Programs  int          `json:"programs,omitempty"` // of skep exec
+	Objects   int          `json:"objects,omitempty"`  // of programs, that are not lost
 	CPUs      int          `json:"cpus"`
 	Memory    uint64       `json:"memory"`
 	Slots     int          `json:"slots"`

@@ -194,6 +194,9 @@ func (h *Hub) callEvent(c *call, l *lease, state, text string) {
 		e.Nonce, e.Calls, e.Program, e.Near = d.Nonce, d.Calls, d.Program, l.near
 		entry.Fetched, entry.Near = d.Fetched, l.near
 	}
+	if c.object != nil {
+		entry.Object = c.object.number
+	}
 	if c.data != nil {
 		entry.Data = names(c.data.in)
 	}

@@ -463,10 +463,11 @@ func (h *Hub) listed() []NodeInfo {
 			programs[x.node]++
 		}
 	}
+	objects := h.objectsByNode()
 	list := make([]NodeInfo, 0, len(h.nodes))
 	for _, n := range h.nodes {
 		i := n.info
-		i.Programs = programs[n]
+		i.Programs, i.Objects = programs[n], objects[sched.NodeID(i.ID)]
 		i.Ahead = h.sched.Waiting(sched.NodeID(i.ID), 0)
 		i.Running = n.leases - i.Ahead
 		list = append(list, i)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"skep/grid/engine"
 	"skep/grid/proto"
 	"skep/grid/sched"
 	"skep/grid/session"
@@ -103,7 +104,22 @@ func (m *master) placeObject(o *object) *uapi.Error {
 	}
 	o.node, o.name, o.boot = sched.NodeID(n.info.ID), n.info.Name, n.boot
 	m.objects[o.number] = o
+	m.hub.noteObject(o, engine.Made, o.className())
 	return nil
+}
+
+// objectsByNode counts the objects that are not lost.
+func (h *Hub) objectsByNode() map[sched.NodeID]int {
+	lockdep.AssertHeld(&h.mu)
+	homes := map[sched.NodeID]int{}
+	for _, m := range h.masters {
+		for _, o := range m.objects {
+			if o.lost == "" {
+				homes[o.node]++
+			}
+		}
+	}
+	return homes
 }
 
 // chooseHome returns the node with the fewest leases and objects for each of its slots, or if
@@ -111,12 +127,7 @@ func (m *master) placeObject(o *object) *uapi.Error {
 func (m *master) chooseHome(only sched.NodeID) (best *node) {
 	h := m.hub
 	lockdep.AssertHeld(&h.mu)
-	homes := map[sched.NodeID]int{}
-	for _, other := range h.masters {
-		for _, o := range other.objects {
-			homes[o.node]++
-		}
-	}
+	homes := h.objectsByNode()
 	load := func(n *node) float64 {
 		return float64(n.leases+homes[sched.NodeID(n.info.ID)]) / float64(max(n.info.Slots, 1))
 	}
@@ -187,8 +198,21 @@ func (h *Hub) loseObject(o *object, why string) {
 	lockdep.AssertHeld(&h.mu)
 	if o.lost == "" {
 		o.lost = fmt.Sprintf("the object of the class %s on the node %s is lost: %s: make another one", o.className(), o.name, why)
+		h.noteObject(o, engine.Lost, o.lost)
 		h.forgetObject(o)
 	}
+}
+
+// noteObject adds what became of an object to the ledger.
+func (h *Hub) noteObject(o *object, state engine.State, text string) {
+	lockdep.AssertHeld(&h.mu)
+	h.ledger.add(engine.Entry{Time: h.cfg.Now(), Session: o.caller.key, Object: o.number, State: state, Node: string(o.node), Text: text, User: o.caller.user})
+}
+
+// dropObject forgets an object that has ended.
+func (h *Hub) dropObject(o *object) {
+	delete(o.caller.objects, o.number)
+	h.noteObject(o, engine.Ended, o.className())
 }
 
 // forgetObject lets the node end the worker.
@@ -230,7 +254,7 @@ func (h *Hub) nextMethod(o *object) []sched.Event {
 		h.endCall(c, uapi.Errorf(uapi.EWorker, "%s", o.lost))
 	}
 	if o != nil && o.ended && o.running == nil && len(o.line) == 0 && o.caller.objects[o.number] == o {
-		delete(o.caller.objects, o.number)
+		h.dropObject(o)
 		h.forgetObject(o)
 	}
 	return nil

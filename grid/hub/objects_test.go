@@ -3,14 +3,18 @@
 package hub
 
 import (
+	"cmp"
 	"debug/elf"
 	"encoding/binary"
+	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"skep/grid/engine"
 	"skep/grid/proto"
 	"skep/internal/uapi"
 )
@@ -76,6 +80,13 @@ func (m *fakeMaster) makeObject(number uint64) {
 	m.t.Helper()
 	m.send(uapi.TypeObject, number, uapi.Append(nil, uapi.Object{Module: m.module, Class: fnSum}))
 	m.nextFrame(uapi.TypeDone, number)
+}
+
+func (m *fakeMaster) endObject(number uint64) {
+	m.t.Helper()
+	if _, err := m.raw.Write(uapi.Append(nil, uapi.Frame{Type: uapi.TypeObject, Flags: uapi.FlagLast, Call: number})); err != nil {
+		m.t.Fatal(err)
+	}
 }
 
 // sendCall sends a CALL with flags and numbers at its end.
@@ -250,10 +261,7 @@ func TestEndOfObjects(t *testing.T) {
 	l := a.nextLease()
 	m.method(8, 100)
 	for _, number := range []uint64{99, 100, 100, 12345} {
-		head := uapi.Append(nil, uapi.Frame{Type: uapi.TypeObject, Flags: uapi.FlagLast, Call: number})
-		if _, err := m.raw.Write(head); err != nil {
-			t.Fatal(err)
-		}
+		m.endObject(number)
 	}
 	a.sendDone(l, nil)
 	m.readResult(7)
@@ -369,4 +377,44 @@ func TestInnerMethods(t *testing.T) {
 	wantAnswer(t, answer, http.StatusOK, "")
 	a.sendDone(l, nil)
 	m.readResult(7)
+}
+
+// The ledger has the beginning and the end of each object, and names the object of a method.
+func TestObjectsInTheLedger(t *testing.T) {
+	w, m, a := newClassTrio(t, 4)
+	objects := func() int { return w.hub.Nodes()[0].Objects }
+	for i := range uint64(3) {
+		m.makeObject(100 + i)
+	}
+	if n := objects(); n != 3 {
+		t.Errorf("the node has %d objects", n)
+	}
+	m.method(7, 101)
+	l := a.nextLease()
+	a.fail(l, proto.ReasonDied, "it died")
+	m.wantFailure(7, uapi.EWorker, "it died")
+	if n := objects(); n != 2 {
+		t.Errorf("the node has %d objects that are not lost", n)
+	}
+	m.endObject(100)
+	waitUntil(t, "the end of an object", func() bool { return objects() == 1 })
+	m.raw.Close()
+	waitUntil(t, "the end of the session", func() bool { return objects() == 0 })
+	want := []string{"0 100 made sum", "0 101 made sum", "0 102 made sum", "1 101 queued add", "1 101 leased add",
+		"0 101 lost the object of the class sum on the node pc is lost: ", "1 101 failed ", "0 100 ended sum", "0 101 ended sum", "0 102 ended sum"}
+	var list []engine.Entry
+	waitUntil(t, "the entries", func() bool {
+		var err error
+		if list, err = w.cli.Ledger(t.Context(), LedgerQuery{Session: l.Session}); err != nil {
+			t.Fatal(err)
+		}
+		return len(list) >= len(want)
+	})
+	slices.SortStableFunc(list[max(0, len(list)-2):], func(x, y engine.Entry) int { return cmp.Compare(x.Object, y.Object) })
+	for i, e := range list {
+		about := fmt.Sprintf("%d %d %s %s", min(e.Call, 1), e.Object, e.State, e.Text)
+		if i >= len(want) || !strings.HasPrefix(about, want[i]) || e.Call == 0 && e.Name != "pc" || e.Time.IsZero() {
+			t.Errorf("entry %d: %s: %+v", i, about, e)
+		}
+	}
 }

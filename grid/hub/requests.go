@@ -241,6 +241,8 @@ func (h *Hub) closeSession(of *caller) {
 		h.forgetAdopted(c)
 		h.forgetCall(c)
 	}
-	clear(of.objects)
+	for _, o := range of.objects {
+		h.dropObject(o)
+	}
 	h.dropAllData(of)
 }

@@ -3,7 +3,7 @@
 # and with workers under bee in Wine.
 compat_run = $(GO) test -count=1 -json ./tests/compat
 CHECK_SUITES += compat
-suite_compat = BUILD=$(abspath $(B)) $(compat_run) -run '^(TestPrograms|TestFailures|TestNesting|TestHosts|TestBatch|TestTools|TestDataMovesOnce|TestDataMemory)$$'
+suite_compat = BUILD=$(abspath $(B)) $(compat_run) -run '^(TestPrograms|TestFailures|TestNesting|TestHosts|TestBatch|TestTools|TestDataMovesOnce|TestDataMemory|TestObjectsAreListed|TestMissingFunctions)$$'
 suite_compat_kind = go
 suite_compat_needs = $(B)/bin/skep $(B)/lib/libskepworker.a \
 	$(B)/lib/libskeprpc.a $(B)/lib/libgridrpc.a $(omrpc_tools)
