@@ -3,6 +3,7 @@
  * at a time. */
 #include "gridrpc.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -164,6 +165,115 @@ grpc_function_handle_init_with_attr_np(grpc_function_handle_t *handle,
 				       grpc_handle_attr_t_np *attr)
 {
 	return grpc_function_handle_array_init_with_attr_np(handle, 1, attr);
+}
+
+/* "module/what" in new memory. */
+static grpc_error_t set_name(char **to, const struct skep_handle *m,
+			     const char *what)
+{
+	size_t size = strlen(m->name) + strlen(what) + 2;
+
+	*to = malloc(size);
+	if (!*to)
+		return gridrpc_error_set(GRPC_OTHER_ERROR_CODE,
+					 "out of memory for an attribute");
+	snprintf(*to, size, "%s/%s", m->name, what);
+	return GRPC_NO_ERROR;
+}
+
+/* The host is what precedes the module in the name that the hub was asked
+ * for. */
+static grpc_error_t fill_attr(grpc_handle_attr_t_np *attr,
+			      const struct skep_handle *m, u32 what)
+{
+	const char *at = strchr(m->key, '@');
+	grpc_error_t error;
+
+	memset(attr, 0, sizeof(*attr));
+	if (at) {
+		attr->host = strndup(m->key, (size_t)(at - m->key));
+		if (!attr->host)
+			return gridrpc_error_set(GRPC_OTHER_ERROR_CODE,
+						 "out of memory for an "
+						 "attribute");
+	}
+	error = set_name(&attr->name, m, m->module.function[what].name);
+	if (error)
+		grpc_handle_attr_destruct_np(attr);
+	return error;
+}
+
+grpc_error_t grpc_function_handle_get_attr_np(grpc_function_handle_t *handle,
+					      grpc_handle_attr_t_np *attr)
+{
+	struct grid_client *c = gridrpc_client();
+	const struct skep_handle *m;
+	grpc_error_t error;
+
+	if (!c)
+		return GRPC_NOT_INITIALIZED;
+	m = gridrpc_handle_module(c, handle);
+	if (!m)
+		return GRPC_INVALID_FUNCTION_HANDLE;
+	if (!attr)
+		return refuse_null();
+	error = fill_attr(attr, m, handle->function);
+	attr->ranks = handle->ranks;
+	return error;
+}
+
+grpc_error_t grpc_object_handle_get_attr_np(grpc_object_handle_t_np *handle,
+					    grpc_handle_attr_t_np *attr)
+{
+	struct grid_object o;
+	grpc_error_t error = gridrpc_object_get(handle, &o);
+
+	if (error)
+		return error;
+	return attr ? fill_attr(attr, o.module, o.class) : refuse_null();
+}
+
+grpc_error_t grpc_function_handle_is_ready_np(grpc_function_handle_t *handle)
+{
+	struct grid_client *c = gridrpc_client();
+
+	if (!c)
+		return GRPC_NOT_INITIALIZED;
+	return gridrpc_handle_module(c, handle) ? GRPC_NO_ERROR
+						: GRPC_INVALID_FUNCTION_HANDLE;
+}
+
+grpc_error_t grpc_object_handle_is_ready_np(grpc_object_handle_t_np *handle)
+{
+	struct grid_object o;
+
+	return gridrpc_object_get(handle, &o);
+}
+
+grpc_error_t grpc_function_handle_get_error_np(grpc_function_handle_t *handle)
+{
+	return grpc_function_handle_is_ready_np(handle);
+}
+
+grpc_error_t grpc_object_handle_get_error_np(grpc_object_handle_t_np *handle)
+{
+	return grpc_object_handle_is_ready_np(handle);
+}
+
+grpc_error_t grpc_function_handle_perror_np(grpc_function_handle_t *handle,
+					    char *text)
+{
+	grpc_error_t error = grpc_function_handle_is_ready_np(handle);
+
+	return error ? error : grpc_perror_np(text);
+}
+
+grpc_error_t grpc_object_handle_perror_np(grpc_object_handle_t_np *handle,
+					  char *text)
+{
+	grpc_error_t error = grpc_object_handle_is_ready_np(handle);
+
+	return error ? error : grpc_perror_np(text);
 }
 
 grpc_error_t

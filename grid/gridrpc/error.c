@@ -36,6 +36,24 @@ char *grpc_error_string(grpc_error_t error)
 	return error_texts[error];
 }
 
+/* This thread's last error. */
+static __thread grpc_error_t last_error;
+
+grpc_error_t grpc_last_error_get_np(void)
+{
+	return last_error;
+}
+
+grpc_error_t grpc_perror_np(char *text)
+{
+	const char *why = OmniRpcLastErrorText();
+
+	fprintf(stderr, "%s: %s%s%s\n", text ? text : "",
+		grpc_error_string(last_error), last_error && *why ? ": " : "",
+		last_error ? why : "");
+	return GRPC_NO_ERROR;
+}
+
 const char *skep_grpc_error_text(void)
 {
 	return OmniRpcLastErrorText();
@@ -50,10 +68,11 @@ grpc_error_t gridrpc_error_set(grpc_error_t error, const char *format, ...)
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
 	grid_error_set(OMRPC_ERROR, "%s", text);
+	last_error = error;
 	return error;
 }
 
-grpc_error_t gridrpc_error_of(int code)
+static grpc_error_t error_of(int code)
 {
 	switch (code) {
 	case OMRPC_OK:
@@ -76,4 +95,13 @@ grpc_error_t gridrpc_error_of(int code)
 		return GRPC_SESSION_FAILED;
 	}
 	return GRPC_OTHER_ERROR_CODE;
+}
+
+grpc_error_t gridrpc_error_of(int code)
+{
+	grpc_error_t error = error_of(code);
+
+	if (error)
+		last_error = error;
+	return error;
 }

@@ -10,7 +10,8 @@
 /* Sets the sentence of this thread's last error; answers the code. */
 __attribute__((format(printf, 2, 3))) grpc_error_t
 gridrpc_error_set(grpc_error_t error, const char *format, ...);
-/* The GridRPC code of one of the library's, OMRPC_E_*. */
+/* The GridRPC code of one of the library's, OMRPC_E_*; it becomes this
+ * thread's last one if it is an error's. */
 grpc_error_t gridrpc_error_of(int code);
 
 /* NULL with the error set before grpc_initialize. */
@@ -43,6 +44,9 @@ grpc_error_t gridrpc_call_finish(struct skep_request *r);
 grpc_error_t gridrpc_call_keep(struct skep_request *r,
 			       struct gridrpc_maker maker,
 			       grpc_sessionid_t *id);
+/* A handle's object: 0, or a code with the error set. */
+grpc_error_t gridrpc_object_get(const grpc_object_handle_t_np *handle,
+				struct grid_object *o);
 /* Forgets the objects of all handles: the session is over. */
 void gridrpc_object_clear(void);
 /* Forgets all; their requests end with the client. */

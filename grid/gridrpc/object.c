@@ -36,6 +36,21 @@ static grpc_error_t refuse_handle(void)
 				 "or it was destructed");
 }
 
+grpc_error_t gridrpc_object_get(const grpc_object_handle_t_np *handle,
+				struct grid_object *object)
+{
+	const struct made *o;
+
+	if (!gridrpc_client())
+		return GRPC_NOT_INITIALIZED;
+	pthread_mutex_lock(&lock);
+	o = *find_made(handle);
+	if (o)
+		*object = o->object;
+	pthread_mutex_unlock(&lock);
+	return o ? GRPC_NO_ERROR : refuse_handle();
+}
+
 void gridrpc_object_clear(void)
 {
 	struct made *o;
@@ -153,18 +168,11 @@ static grpc_error_t start_method(struct skep_request **request,
 	struct grid_client *c = gridrpc_client();
 	struct grid_object object;
 	void *const *values = NULL;
-	struct made *o;
+	grpc_error_t error = gridrpc_object_get(handle, &object);
 	u32 count = 0;
 
-	if (!c)
-		return GRPC_NOT_INITIALIZED;
-	pthread_mutex_lock(&lock);
-	o = *find_made(handle);
-	if (o)
-		object = o->object;
-	pthread_mutex_unlock(&lock);
-	if (!o)
-		return refuse_handle();
+	if (error)
+		return error;
 	if (!method || (!args && !stack))
 		return gridrpc_error_set(GRPC_OTHER_ERROR_CODE,
 					 "the method or the argument stack is "

@@ -225,6 +225,23 @@ grpc_object_handle_array_init_with_attr_np(grpc_object_handle_t_np *handles,
 					   grpc_handle_attr_t_np *attr);
 
 /*
+ * What a handle was made with; the attributes are as grpc_handle_attr_set_np
+ * would make them, to be destructed.
+ */
+grpc_error_t grpc_function_handle_get_attr_np(grpc_function_handle_t *handle,
+					      grpc_handle_attr_t_np *attr);
+grpc_error_t grpc_object_handle_get_attr_np(grpc_object_handle_t_np *handle,
+					    grpc_handle_attr_t_np *attr);
+/*
+ * GRPC_NO_ERROR if the handle is valid: workers are started when calls need
+ * them, and each session has its own error.
+ */
+grpc_error_t grpc_function_handle_is_ready_np(grpc_function_handle_t *handle);
+grpc_error_t grpc_object_handle_is_ready_np(grpc_object_handle_t_np *handle);
+grpc_error_t grpc_function_handle_get_error_np(grpc_function_handle_t *handle);
+grpc_error_t grpc_object_handle_get_error_np(grpc_object_handle_t_np *handle);
+
+/*
  * Arguments, first to last, as a stack of pointers: to a scalar of whatever
  * mode, to an array's first element, to a string's first character. At most
  * `max`; NULL: out of memory, or max is negative.
@@ -287,6 +304,44 @@ grpc_error_t grpc_get_error(grpc_sessionid_t id);
 grpc_error_t grpc_get_failed_sessionid(grpc_sessionid_t *id);
 /* Static memory. */
 char *grpc_error_string(grpc_error_t error);
+/* Ninf-G's: this thread's last error, from any function. */
+grpc_error_t grpc_last_error_get_np(void);
+#define grpc_get_last_error_np grpc_last_error_get_np
+/* Prints it on standard error, behind the text. */
+grpc_error_t grpc_perror_np(char *text);
+grpc_error_t grpc_function_handle_perror_np(grpc_function_handle_t *handle,
+					    char *text);
+grpc_error_t grpc_object_handle_perror_np(grpc_object_handle_t_np *handle,
+					  char *text);
+
+/* What Ninf-G has and this library does not: calls of them do not compile. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define SKEP_GRPC_NOT_HERE(instead)                                            \
+	__attribute__((error("Skep does not have it: " instead)))
+#else
+#define SKEP_GRPC_NOT_HERE(instead)
+#endif
+typedef struct grpc_session_info_t_np grpc_session_info_t_np;
+typedef struct grpc_session_info_t_np grpc_exec_info_t_np;
+SKEP_GRPC_NOT_HERE("`skep ledger --json` has how long calls took")
+grpc_error_t grpc_session_info_get_np(grpc_sessionid_t id,
+				      grpc_session_info_t_np **info,
+				      int *status);
+SKEP_GRPC_NOT_HERE("there is no session information to release")
+grpc_error_t grpc_session_info_release_np(grpc_session_info_t_np *info);
+SKEP_GRPC_NOT_HERE("leave it out, sessions are forgotten by themselves")
+grpc_error_t grpc_session_info_remove_np(grpc_sessionid_t id);
+SKEP_GRPC_NOT_HERE("leave it out, the last 65536 sessions are kept")
+grpc_error_t grpc_session_info_set_threshold_np(int count);
+SKEP_GRPC_NOT_HERE("`skep ledger --json` has how long calls took")
+grpc_error_t grpc_get_info_np(grpc_sessionid_t id, grpc_exec_info_t_np *info,
+			      int *status);
+SKEP_GRPC_NOT_HERE("`skep ledger --json` has how long calls took")
+grpc_error_t grpc_get_last_info_np(grpc_exec_info_t_np *info, int *status);
+SKEP_GRPC_NOT_HERE("use sigaction(), the library handles no signals")
+grpc_error_t grpc_signal_handler_set_np(int number, void (*handler)(int));
+SKEP_GRPC_NOT_HERE("name the file in grpc_initialize")
+grpc_error_t grpc_config_file_read_np(char *file);
 
 /* Data management (GFD-R-P.186): docs/gridrpc.md has what differs. ----------
  */
