@@ -87,6 +87,7 @@ grpc_error_t grpc_finalize(void)
 	pthread_mutex_unlock(&opening);
 	if (!c)
 		return GRPC_NOT_INITIALIZED;
+	gridrpc_session_stop();
 	gridrpc_session_clear();
 	grid_client_close(c);
 	gridrpc_data_clear();
@@ -335,9 +336,9 @@ grpc_error_t gridrpc_call_keep(struct skep_request *r,
 	return gridrpc_error_set(error, "out of memory for another session");
 }
 
-static grpc_error_t send_async(grpc_function_handle_t *handle,
-			       grpc_sessionid_t *id,
-			       const grpc_arg_stack_t *stack, va_list *args)
+grpc_error_t gridrpc_call_async(grpc_function_handle_t *handle,
+				grpc_sessionid_t *id,
+				const grpc_arg_stack_t *stack, va_list *args)
 {
 	struct skep_request *r;
 	grpc_error_t error;
@@ -370,7 +371,7 @@ grpc_error_t grpc_call_async(grpc_function_handle_t *handle,
 	va_list args;
 
 	va_start(args, id);
-	error = send_async(handle, id, NULL, &args);
+	error = gridrpc_call_async(handle, id, NULL, &args);
 	va_end(args);
 	return error;
 }
@@ -385,7 +386,7 @@ grpc_error_t grpc_call_argstack_async(grpc_function_handle_t *handle,
 				      grpc_sessionid_t *id,
 				      grpc_arg_stack_t *stack)
 {
-	return send_async(handle, id, stack, NULL);
+	return gridrpc_call_async(handle, id, stack, NULL);
 }
 
 int grpc_call_arg_stack(grpc_function_handle_t *handle, grpc_arg_stack_t *stack)
@@ -398,5 +399,5 @@ int grpc_call_arg_stack_async(grpc_function_handle_t *handle,
 {
 	grpc_sessionid_t id;
 
-	return send_async(handle, &id, stack, NULL) ? -1 : 0;
+	return gridrpc_call_async(handle, &id, stack, NULL) ? -1 : 0;
 }

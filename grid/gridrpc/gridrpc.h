@@ -44,11 +44,26 @@ grpc_error_t gridrpc_call_finish(struct skep_request *r);
 grpc_error_t gridrpc_call_keep(struct skep_request *r,
 			       struct gridrpc_maker maker,
 			       grpc_sessionid_t *id);
+/* Starts a call with the values of `stack`, or else of `args`, as a session. */
+grpc_error_t gridrpc_call_async(grpc_function_handle_t *handle,
+				grpc_sessionid_t *id,
+				const grpc_arg_stack_t *stack, va_list *args);
+/* The same of an object's method. */
+grpc_error_t gridrpc_invoke_async(grpc_object_handle_t_np *handle,
+				  const char *method, grpc_sessionid_t *id,
+				  const grpc_arg_stack_t *stack, va_list *args);
 /* A handle's object: 0, or a code with the error set. */
 grpc_error_t gridrpc_object_get(const grpc_object_handle_t_np *handle,
 				struct grid_object *o);
+/* Cancels a session at a time of grid_clock(), if it has not ended; then
+ * grpc_get_error returns GRPC_TIMEOUT_NP. */
+grpc_error_t gridrpc_session_limit(grpc_sessionid_t id, u64 deadline);
 /* Forgets the objects of all handles: the session is over. */
 void gridrpc_object_clear(void);
+/* How a session ended that was waited for. Leaves the error's sentence. */
+grpc_error_t gridrpc_session_past(grpc_sessionid_t id);
+/* Nothing is cancelled for its deadline any more. */
+void gridrpc_session_stop(void);
 /* Forgets all; their requests end with the client. */
 void gridrpc_session_clear(void);
 

@@ -193,9 +193,9 @@ static grpc_error_t invoke_method(grpc_object_handle_t_np *handle,
 	return error ? error : gridrpc_call_finish(r);
 }
 
-static grpc_error_t invoke_async(grpc_object_handle_t_np *handle,
-				 const char *method, grpc_sessionid_t *id,
-				 const grpc_arg_stack_t *stack, va_list *args)
+grpc_error_t gridrpc_invoke_async(grpc_object_handle_t_np *handle,
+				  const char *method, grpc_sessionid_t *id,
+				  const grpc_arg_stack_t *stack, va_list *args)
 {
 	struct skep_request *r;
 	grpc_error_t error;
@@ -228,7 +228,7 @@ grpc_error_t grpc_invoke_async_np(grpc_object_handle_t_np *handle, char *method,
 	va_list args;
 
 	va_start(args, id);
-	error = invoke_async(handle, method, id, NULL, &args);
+	error = gridrpc_invoke_async(handle, method, id, NULL, &args);
 	va_end(args);
 	return error;
 }
@@ -244,5 +244,5 @@ int grpc_invoke_arg_stack_async_np(grpc_object_handle_t_np *handle,
 {
 	grpc_sessionid_t id;
 
-	return invoke_async(handle, method, &id, stack, NULL) ? -1 : 0;
+	return gridrpc_invoke_async(handle, method, &id, stack, NULL) ? -1 : 0;
 }

@@ -17,12 +17,19 @@ struct session {
 	grpc_sessionid_t id;
 	struct skep_request *request;
 	struct gridrpc_maker maker;
-	u32 users; /* threads that look at it */
-	int over;  /* it was waited for; the last user frees it */
+	u32 users;    /* threads that look at it */
+	int over;     /* it was waited for; the last user frees it */
+	u64 deadline; /* of grid_clock(); 0: none, or it was late */
+	int late;     /* it was cancelled for that */
 	struct session *next;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* The thread that cancels sessions at their deadlines, from the first one to
+ * grpc_finalize. `limits` is signalled when it has something to do. */
+static pthread_cond_t limits;
+static pthread_t limiter;
+static int limiting, stopping;
 static struct session *bucket[BUCKETS];
 static grpc_sessionid_t next_id;
 static size_t live;
@@ -135,10 +142,11 @@ static void session_retire(struct session *s, grpc_error_t error)
 
 /* As Ninf-G: waits return GRPC_SESSION_FAILED for a cancelled call, and only
  * grpc_get_error says that it was cancelled. */
-static grpc_error_t error_of_ended(int code)
+static grpc_error_t error_of_ended(const struct session *s, int code)
 {
-	return code == OMRPC_E_CANCELLED ? GRPC_CANCELED_NP
-					 : gridrpc_error_of(code);
+	if (code == OMRPC_E_CANCELLED)
+		return s->late ? GRPC_TIMEOUT_NP : GRPC_CANCELED_NP;
+	return gridrpc_error_of(code);
 }
 
 /* Waits for a session that the caller holds, which it then does not. */
@@ -149,11 +157,125 @@ static grpc_error_t session_finish(struct grid_client *c, struct session *s)
 	if (grid_request_ended(c,
 			       s->request)) { /* or a callback waits for it */
 		pthread_mutex_lock(&lock);
-		session_retire(s, error_of_ended(code));
+		if (code == OMRPC_E_CANCELLED && s->late)
+			grid_error_set(code,
+				       "the call had not ended within its "
+				       "GRPC_SESSION_ATTR_SESSION_TIMEOUT");
+		session_retire(s, error_of_ended(s, code));
 		pthread_mutex_unlock(&lock);
 	}
 	session_put(c, s);
 	return gridrpc_error_of(code);
+}
+
+/* Deadlines -----------------------------------------------------------------
+ */
+
+/* lock is held. The session with the first deadline, or NULL. */
+static struct session *first_deadline(void)
+{
+	struct session *s, *first = NULL;
+	u32 i;
+
+	skep_assert(pthread_mutex_trylock(&lock));
+	for (i = 0; i < BUCKETS; i++) {
+		for (s = bucket[i]; s; s = s->next) {
+			if (s->deadline &&
+			    (!first || s->deadline < first->deadline))
+				first = s;
+		}
+	}
+	return first;
+}
+
+/* lock is held, and is not for a moment. */
+static void cancel_late(struct grid_client *c, struct session *s)
+{
+	skep_assert(pthread_mutex_trylock(&lock));
+	s->users++;
+	s->deadline = 0;
+	s->late = 1;
+	pthread_mutex_unlock(&lock);
+	if (!grid_request_ended(c, s->request))
+		grid_request_cancel(c, s->request);
+	session_put(c, s);
+	pthread_mutex_lock(&lock);
+}
+
+static void *keep_deadlines(void *client)
+{
+	struct timespec until;
+	struct session *s;
+
+	pthread_mutex_lock(&lock);
+	while (!stopping) {
+		s = first_deadline();
+		if (!s) {
+			pthread_cond_wait(&limits, &lock);
+		} else if (s->deadline <= grid_clock()) {
+			cancel_late(client, s);
+		} else {
+			until.tv_sec = (time_t)(s->deadline / 1000000000);
+			until.tv_nsec = (long)(s->deadline % 1000000000);
+			pthread_cond_timedwait(&limits, &lock, &until);
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	return NULL;
+}
+
+/* lock is held. 0, or an error of pthread_create. */
+static int start_limiter(struct grid_client *c)
+{
+	pthread_condattr_t monotonic;
+	int err;
+
+	skep_assert(pthread_mutex_trylock(&lock));
+	if (limiting)
+		return 0;
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&limits, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	stopping = 0;
+	err = pthread_create(&limiter, NULL, keep_deadlines, c);
+	limiting = !err;
+	return err;
+}
+
+grpc_error_t gridrpc_session_limit(grpc_sessionid_t id, u64 deadline)
+{
+	struct session *s;
+	int err;
+
+	pthread_mutex_lock(&lock);
+	err = start_limiter(gridrpc_client());
+	s = *session_link(id);
+	if (!err && s) {
+		s->deadline = deadline;
+		pthread_cond_signal(&limits);
+	}
+	pthread_mutex_unlock(&lock);
+	return err ? gridrpc_error_set(GRPC_OTHER_ERROR_CODE,
+				       "no thread can watch the time of a call")
+		   : GRPC_NO_ERROR;
+}
+
+void gridrpc_session_stop(void)
+{
+	int had;
+
+	pthread_mutex_lock(&lock);
+	had = limiting;
+	stopping = 1;
+	limiting = 0;
+	if (had)
+		pthread_cond_signal(&limits);
+	pthread_mutex_unlock(&lock);
+	if (!had)
+		return;
+	pthread_join(limiter, NULL);
+	pthread_cond_destroy(&limits);
 }
 
 /* Failures of waits for several -------------------------------------------- */
@@ -450,7 +572,7 @@ grpc_error_t grpc_cancel_all(void)
 	return error == GRPC_INVALID_SESSION_ID ? GRPC_NO_ERROR : error;
 }
 
-static grpc_error_t past_error(grpc_sessionid_t id)
+grpc_error_t gridrpc_session_past(grpc_sessionid_t id)
 {
 	grpc_error_t error = GRPC_INVALID_SESSION_ID;
 
@@ -471,9 +593,9 @@ grpc_error_t grpc_get_error(grpc_sessionid_t id)
 		return GRPC_NOT_INITIALIZED;
 	s = session_get(id);
 	if (!s)
-		return past_error(id);
+		return gridrpc_session_past(id);
 	if (grid_request_ended(c, s->request))
-		error = error_of_ended(grid_request_wait(c, s->request));
+		error = error_of_ended(s, grid_request_wait(c, s->request));
 	session_put(c, s);
 	return error;
 }
