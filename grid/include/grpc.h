@@ -60,8 +60,9 @@ typedef int grpc_sessionid_t;
 #define GRPC_OTHER_ERROR_CODE 13
 #define GRPC_UNKNOWN_ERROR_CODE 14
 #define GRPC_ALREADY_INITIALIZED 15
-/* Ninf-G's: no function returns the first; grpc_get_error returns the second
- * for a call that the program cancelled. */
+/* Ninf-G's: grpc_get_error returns the first for a call that was later than
+ * its GRPC_SESSION_ATTR_SESSION_TIMEOUT, and the second for one that the
+ * program cancelled. */
 #define GRPC_TIMEOUT_NP 16
 #define GRPC_CANCELED_NP 17
 #define GRPC_LAST_ERROR_CODE 18
@@ -240,6 +241,66 @@ grpc_error_t grpc_function_handle_is_ready_np(grpc_function_handle_t *handle);
 grpc_error_t grpc_object_handle_is_ready_np(grpc_object_handle_t_np *handle);
 grpc_error_t grpc_function_handle_get_error_np(grpc_function_handle_t *handle);
 grpc_error_t grpc_object_handle_get_error_np(grpc_object_handle_t_np *handle);
+
+/*
+ * Ninf-G's attributes of sessions: those of the handle are the first ones.
+ * Other names than those with a comment are refused with GRPC_RPC_REFUSED.
+ */
+typedef enum {
+	/* As GRPC_HANDLE_ATTR_WAIT_ARG_TRANSFER. */
+	GRPC_SESSION_ATTR_WAIT_ARG_TRANSFER,
+	/* int *: seconds from the call on, after which it is cancelled; 0: no
+	 * limit. The call returns, or grpc_get_error, GRPC_TIMEOUT_NP. */
+	GRPC_SESSION_ATTR_SESSION_TIMEOUT,
+	GRPC_SESSION_ATTR_TRANSFER_TIMEOUT_ARGUMENT,
+	GRPC_SESSION_ATTR_TRANSFER_TIMEOUT_RESULT,
+	GRPC_SESSION_ATTR_TRANSFER_TIMEOUT_CALLBACK_ARGUMENT,
+	GRPC_SESSION_ATTR_TRANSFER_TIMEOUT_CALLBACK_RESULT
+} grpc_session_attr_name_t_np;
+/* The members belong to the library. */
+typedef struct {
+	grpc_argument_transfer_t_np transfer;
+	int timeout;
+} grpc_session_attr_t_np;
+
+grpc_error_t grpc_session_attr_initialize_np(grpc_function_handle_t *handle,
+					     grpc_session_attr_t_np *attr);
+grpc_error_t grpc_session_attr_initialize_with_object_handle_np(
+	grpc_object_handle_t_np *handle, grpc_session_attr_t_np *attr);
+grpc_error_t grpc_session_attr_destruct_np(grpc_session_attr_t_np *attr);
+grpc_error_t grpc_session_attr_set_np(grpc_session_attr_t_np *attr,
+				      grpc_session_attr_name_t_np name,
+				      void *value);
+/* *value is a copy, for grpc_session_attr_release_np. */
+grpc_error_t grpc_session_attr_get_np(grpc_session_attr_t_np *attr,
+				      grpc_session_attr_name_t_np name,
+				      void **value);
+grpc_error_t grpc_session_attr_release_np(void *value);
+grpc_error_t grpc_call_with_attr_np(grpc_function_handle_t *handle,
+				    grpc_session_attr_t_np *attr, ...);
+grpc_error_t grpc_call_async_with_attr_np(grpc_function_handle_t *handle,
+					  grpc_sessionid_t *id,
+					  grpc_session_attr_t_np *attr, ...);
+int grpc_call_arg_stack_with_attr_np(grpc_function_handle_t *handle,
+				     grpc_session_attr_t_np *attr,
+				     grpc_arg_stack_t *stack);
+int grpc_call_arg_stack_async_with_attr_np(grpc_function_handle_t *handle,
+					   grpc_session_attr_t_np *attr,
+					   grpc_arg_stack_t *stack);
+grpc_error_t grpc_invoke_with_attr_np(grpc_object_handle_t_np *handle,
+				      char *method,
+				      grpc_session_attr_t_np *attr, ...);
+grpc_error_t grpc_invoke_async_with_attr_np(grpc_object_handle_t_np *handle,
+					    char *method, grpc_sessionid_t *id,
+					    grpc_session_attr_t_np *attr, ...);
+int grpc_invoke_arg_stack_with_attr_np(grpc_object_handle_t_np *handle,
+				       char *method,
+				       grpc_session_attr_t_np *attr,
+				       grpc_arg_stack_t *stack);
+int grpc_invoke_arg_stack_async_with_attr_np(grpc_object_handle_t_np *handle,
+					     char *method,
+					     grpc_session_attr_t_np *attr,
+					     grpc_arg_stack_t *stack);
 
 /*
  * Arguments, first to last, as a stack of pointers: to a scalar of whatever
