@@ -114,7 +114,14 @@ func (p *partBoot) boot(ctx context.Context, l *lent.Lender, b lent.Boot) (end l
 	if err != nil {
 		return "", err
 	}
-	end, err = l.Run(ctx, id, b, os.Stdin, os.Stdout)
+	t := lent.NewStreams(ctx, os.Stdin, os.Stdout)
+	if isTerminal(os.Stdin) {
+		t.Window = func() (rows, columns uint16) {
+			size, _ := terminalSize(os.Stdin) // 0: not known
+			return size.Rows, size.Columns
+		}
+	}
+	end, err = l.Run(ctx, id, b, t)
 	return end, errors.Join(err, restore())
 }
 

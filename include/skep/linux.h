@@ -8,7 +8,7 @@
  * The command writes the first part and then calls START. The boot image
  * refuses, or sets the state to booting and enters the kernel. The module
  * inside sets it to up, and to one of the ends; after an end nothing else is
- * written.
+ * written. The command may change `size` at any time.
  */
 #ifndef SKEP_LINUX_H
 #define SKEP_LINUX_H
@@ -79,7 +79,8 @@ struct skep_linux {
 	u32 state;
 	u32 code;   /* with SKEP_LINUX_EXIT */
 	u32 ranges; /* of the pool; the boot image writes them */
-	u32 zero[19];
+	u32 size;   /* of the terminal: rows << 16 | columns; 0: not known */
+	u32 zero[18];
 	char command[SKEP_LINUX_COMMAND]; /* words for the kernel */
 	char why[SKEP_LINUX_WHY];
 	u8 zero2[64];

@@ -53,7 +53,8 @@ type SkepLinux struct {
 	Initrd, InitrdLength uint64
 	State                SkepLinuxState
 	Code, Ranges         uint32
-	Zero                 [19]uint32
+	Size                 uint32
+	Zero                 [18]uint32
 	Command              [SkepLinuxCommand]byte
 	Why                  [192]byte
 	Zero2                [64]byte

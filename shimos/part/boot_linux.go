@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"unsafe"
 
@@ -23,6 +22,7 @@ type Boot struct {
 	Initrd  []byte // its initial file system, with GuestFiles
 	Command string // words for it
 	Files   string // folder to serve to it as its root; empty: none
+	Up      func() // called when its console is there; may be nil
 }
 
 // A LinuxEnd says how a kernel on a partition ended.
@@ -71,11 +71,12 @@ func (l *Lender) call(number uintptr, arg unsafe.Pointer, why []byte) error {
 
 // Create makes a partition that is released when the Lender is closed.
 func (l *Lender) Create(r Request) (uint32, error) {
-	c := uapi.ShimosCreate{Revision: uapi.ShimosRevision, CPUs: r.CPUs, Bytes: r.Memory, Flags: uapi.ShimosFile}
-	if r.Split {
-		c.Flags |= uapi.ShimosSplit
+	c, err := r.create()
+	if err != nil {
+		return 0, err
 	}
-	err := l.call(uapi.ShimosIocCreate, unsafe.Pointer(&c), c.Why[:])
+	c.Flags |= uapi.ShimosFile
+	err = l.call(uapi.ShimosIocCreate, unsafe.Pointer(&c), c.Why[:])
 	return c.ID, err
 }
 
@@ -104,8 +105,7 @@ func (l *Lender) unmap() (err error) {
 }
 
 // Run boots a kernel on partition id and serves its console until it ends, or ctx does.
-// It reads from input as the kernel takes it; a nil one is empty.
-func (l *Lender) Run(ctx context.Context, id uint32, b Boot, input io.Reader, output io.Writer) (LinuxEnd, error) {
+func (l *Lender) Run(ctx context.Context, id uint32, b Boot, t Terminal) (LinuxEnd, error) {
 	l.open.ID = id
 	if err := l.call(uapi.ShimosIocOpen, unsafe.Pointer(&l.open), l.open.Why[:]); err != nil {
 		return "", err
@@ -126,7 +126,7 @@ func (l *Lender) Run(ctx context.Context, id uint32, b Boot, input io.Reader, ou
 	if err := l.call(uapi.ShimosIocStart, unsafe.Pointer(&start), start.Why[:]); err != nil {
 		return "", errors.Join(err, f.close())
 	}
-	end, err := l.serveBoth(ctx, c, f, input, output)
+	end, err := l.serveBoth(ctx, c, f, newServed(t, b.Up))
 	return end, errors.Join(err, f.close())
 }
 
@@ -147,7 +147,7 @@ func (l *Lender) prepareFiles(c *console, dir string) (*files, error) {
 }
 
 // serveBoth serves console and files until one of them ends.
-func (l *Lender) serveBoth(ctx context.Context, c *console, f *files, input io.Reader, output io.Writer) (LinuxEnd, error) {
+func (l *Lender) serveBoth(ctx context.Context, c *console, f *files, s *served) (LinuxEnd, error) {
 	both, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	done := make(chan struct{})
@@ -157,7 +157,7 @@ func (l *Lender) serveBoth(ctx context.Context, c *console, f *files, input io.R
 			stop(err)
 		}
 	}()
-	end, err := l.serve(both, c, input, output)
+	end, err := l.serve(both, c, s)
 	stop(nil)
 	<-done // it uses the pool
 	if cause := context.Cause(both); ctx.Err() == nil && errors.Is(err, context.Canceled) {
@@ -212,17 +212,11 @@ func (l *Lender) write(offset uint64, data []byte) error {
 }
 
 // serve moves the console's bytes until the kernel ends.
-func (l *Lender) serve(ctx context.Context, c *console, input io.Reader, output io.Writer) (LinuxEnd, error) {
-	typed := readInput(ctx, input)
-	var rest []byte
-	buffer := make([]byte, uapi.SkepLinuxRing)
+func (l *Lender) serve(ctx context.Context, c *console, s *served) (LinuxEnd, error) {
 	wait := uapi.ShimosWait{MS: waitMS, Core: uapi.ShimosWaitAny}
 	for ctx.Err() == nil {
 		state := c.state()
-		n, err := c.take(buffer)
-		if n > 0 {
-			_, err = output.Write(buffer[:n])
-		}
+		n, err := s.step(c, state)
 		if err != nil {
 			return "", err
 		}
@@ -232,17 +226,6 @@ func (l *Lender) serve(ctx context.Context, c *console, input io.Reader, output 
 		if state >= uapi.LinuxRefused {
 			return endOf(state, c.code(), c.why())
 		}
-		if len(rest) == 0 {
-			select {
-			case rest = <-typed:
-			default:
-			}
-		}
-		n, err = c.give(rest)
-		if err != nil {
-			return "", err
-		}
-		rest = rest[n:]
 		if err := l.call(uapi.ShimosIocWait, unsafe.Pointer(&wait), nil); errors.Is(err, unix.EPIPE) {
 			return "", errors.New("its cores were stopped: 'skep part list' says by what")
 		}
@@ -272,29 +255,4 @@ func endOf(state uapi.SkepLinuxState, code uint32, why string) (LinuxEnd, error)
 		return EndProgram, nil
 	}
 	return "", errSpoiled
-}
-
-// readInput returns what is typed, in pieces. A read that waits outlives the run.
-func readInput(ctx context.Context, input io.Reader) <-chan []byte {
-	typed := make(chan []byte)
-	if input == nil {
-		return typed
-	}
-	go func() {
-		for {
-			b := make([]byte, 512)
-			n, err := input.Read(b)
-			if n > 0 {
-				select {
-				case typed <- b[:n]:
-				case <-ctx.Done():
-					return
-				}
-			}
-			if err != nil {
-				return
-			}
-		}
-	}()
-	return typed
 }

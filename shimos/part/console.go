@@ -64,3 +64,48 @@ func (c *console) why() string {
 	kept := c.l.Why
 	return uapi.Text(kept[:])
 }
+
+// resize tells the kernel the size of the terminal, if it is known.
+func (c *console) resize(rows, columns uint16) {
+	atomic.StoreUint32(&c.l.Size, uint32(rows)<<16|uint32(columns))
+}
+
+// A served is a console with its Terminal.
+type served struct {
+	t      Terminal
+	up     func() // nil: called
+	rest   []byte // typed, and not taken
+	buffer []byte
+}
+
+func newServed(t Terminal, up func()) *served {
+	return &served{t: t, up: up, rest: make([]byte, 0, 4096), buffer: make([]byte, uapi.SkepLinuxRing)}
+}
+
+// step moves bytes in both directions and returns how many of output. state was read
+// before: with one of an end all output is there, and the Terminal gets it.
+func (s *served) step(c *console, state uapi.SkepLinuxState) (int, error) {
+	if state >= uapi.LinuxUp && state != uapi.LinuxRefused && s.up != nil {
+		s.up()
+		s.up = nil
+	}
+	c.resize(s.t.Size())
+	room := len(s.buffer)
+	if state < uapi.LinuxRefused {
+		room = min(room, s.t.Room())
+	}
+	n, err := c.take(s.buffer[:room])
+	if n > 0 {
+		_, err = s.t.Write(s.buffer[:n])
+	}
+	if err != nil {
+		return n, err
+	}
+	if len(s.rest) == 0 {
+		s.rest = s.rest[:cap(s.rest)]
+		s.rest = s.rest[:s.t.Typed(s.rest)]
+	}
+	given, err := c.give(s.rest)
+	s.rest = s.rest[:copy(s.rest, s.rest[given:])]
+	return n, err
+}

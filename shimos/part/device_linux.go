@@ -67,16 +67,24 @@ func explainError(err error, why []byte) error {
 	return err
 }
 
-// CreatePartition makes a partition and gives its number. Linux begins the call anew
-// after a signal; where ctx ends first, the end of the process undoes it.
-func CreatePartition(ctx context.Context, r Request) (uint32, error) {
-	c := uapi.ShimosCreate{Revision: uapi.ShimosRevision, CPUs: r.CPUs, Bytes: r.Memory}
+func (r *Request) create() (c uapi.ShimosCreate, err error) {
+	c = uapi.ShimosCreate{Revision: uapi.ShimosRevision, CPUs: r.CPUs, Bytes: r.Memory}
 	if len(r.Name) >= len(c.Name) {
-		return 0, &RefusedError{fmt.Sprintf("the name %q is longer than %d bytes", r.Name, len(c.Name)-1)}
+		return c, &RefusedError{fmt.Sprintf("the name %q is longer than %d bytes", r.Name, len(c.Name)-1)}
 	}
 	copy(c.Name[:], r.Name)
 	if r.Split {
 		c.Flags = uapi.ShimosSplit
+	}
+	return c, nil
+}
+
+// CreatePartition makes a partition and gives its number. Linux begins the call anew
+// after a signal; where ctx ends first, the end of the process undoes it.
+func CreatePartition(ctx context.Context, r Request) (uint32, error) {
+	c, err := r.create()
+	if err != nil {
+		return 0, err
 	}
 	created := make(chan error, 1)
 	go func() { created <- call(uapi.ShimosIocCreate, unsafe.Pointer(&c), c.Why[:]) }()

@@ -147,17 +147,17 @@ const makeRoot = `mkdir -p $R/bin $R/dev $R/proc $R/sys $R/out; cp /bin/busybox 
 	`
 
 // inRoot is what a kernel's program does in its root. Four files are written at once.
-const inRoot = `linux_user
+const inRoot = `linux_user; cat | sed "s/^/read: /"
 	for i in 1 2 3 4; do cat /data >/out/$i & done; wait; mkdir /out/d; echo more >>/out/4; mv /out/4 /out/d/e; ln /out/1 /out/l; rm /out/2
 	chown 5:6 /out/3; chmod 4710 /out/3; ln -s nowhere /out/s; mkfifo /out/p; (echo through >/out/p &); cat /out/p
 	cat /up/secret /secret || echo closed; ls /out | wc -l; sha256sum </out/1; exit 7`
 
 // testRoot runs a program on a folder of this Linux, on a partition that stays.
 func (m *linuxMachine) testRoot(t *testing.T) {
-	text := m.shell(makeRoot + `$B/skep part create $TWO --name stays; root $R --on stays --append end=return -- sh -c '` + inRoot + `' </dev/null
+	text := m.shell(makeRoot + `$B/skep part create $TWO --name stays; echo typed | root $R --on stays --append end=return -- sh -c '` + inRoot + `'
 		$B/skep part list --json; $B/skep part release stays; cd $R/out; sha256sum <$R/data; cmp $R/data 3; cmp 1 l; cat d/e | tail -c 5
 		stat -c '%n %F %a %u %h %N' *; rm -r $R`)
-	checkUser(t, text, "\nthrough\n", "\nclosed\n", "\n6\n", "\nstatus 7\n", `"state": "idle"`, "\nmore\n",
+	checkUser(t, text, "\nread: typed\n", "\nthrough\n", "\nclosed\n", "\n6\n", "\nstatus 7\n", `"state": "idle"`, "\nmore\n",
 		"1 regular file 644 0 2", "3 regular file 4710 5 1", "d directory 755 0", "p fifo 644 0", "'s' -> 'nowhere'")
 	sums := regexp.MustCompile(`(?m)^([0-9a-f]{64})  -$`).FindAllStringSubmatch(text, -1)
 	checkGuest(t, "both kernels read the same file", len(sums) == 2 && sums[0][1] == sums[1][1], "it says %q", text)

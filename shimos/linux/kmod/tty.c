@@ -21,17 +21,55 @@
 
 static struct tty_driver *driver;
 static struct tty_port port;
+static u32 told_size; /* the work's own */
 static void look_at_rings(struct work_struct *work);
 static DECLARE_DELAYED_WORK(looking, look_at_rings);
 
-static void look_at_rings(struct work_struct *work)
+static void read_size(u32 size, struct winsize *to)
+{
+	to->ws_row = size >> 16;
+	to->ws_col = size & 0xffff;
+}
+
+/* Programs here may set another size, which stays until the terminal's own
+ * changes. */
+static void look_at_size(struct tty_struct *tty)
+{
+	u32 size = READ_ONCE(shimos_guest_mail->size);
+	struct winsize window = {};
+
+	if (size == told_size)
+		return;
+	read_size(size, &window);
+	tty_do_resize(tty, &window);
+	told_size = size;
+}
+
+/* Takes what the tty's buffer has room for. */
+static void look_at_input(void)
 {
 	u8 in[AT_ONCE];
 	u32 n;
 
-	while ((n = shimos_ring_take(in, sizeof(in)))) {
+	for (;;) {
+		n = min_t(u32, sizeof(in), tty_buffer_space_avail(&port));
+		n = shimos_ring_take(in, n);
+		if (!n)
+			return;
 		tty_insert_flip_string(&port, in, n);
 		tty_flip_buffer_push(&port);
+	}
+}
+
+/* A tty that nobody has opened would keep its input until more comes. */
+static void look_at_rings(struct work_struct *work)
+{
+	struct tty_struct *tty = tty_port_tty_get(&port);
+
+	if (tty) {
+		look_at_size(tty);
+		look_at_input();
+		tty_kref_put(tty);
 	}
 	if (shimos_ring_room())
 		tty_port_tty_wakeup(&port);
@@ -40,6 +78,8 @@ static void look_at_rings(struct work_struct *work)
 
 static int open_tty(struct tty_struct *tty, struct file *file)
 {
+	if (tty->count == 1)
+		read_size(READ_ONCE(shimos_guest_mail->size), &tty->winsize);
 	return tty_port_open(&port, tty, file);
 }
 
