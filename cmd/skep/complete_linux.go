@@ -18,7 +18,7 @@ func systemOptionValues(command, option string) completer {
 	switch {
 	case option == "kernel":
 		return constant(labs.Series()...)
-	case option == "on" && command == "part run":
+	case option == "on" && (command == "part run" || command == "part linux"):
 		return offerPartitions
 	case option == "name" && command == "lab run":
 		return offerMachines
@@ -30,7 +30,7 @@ func systemWordValues(command string) completer {
 	switch command {
 	case "lab shell", "lab down":
 		return offerMachines
-	case "part stats", "part release":
+	case "part stats", "part release", "part console":
 		return offerPartitions
 	case "update policy", "update status", "update commit", "update revert", "update remove":
 		return offerUpdates

@@ -89,7 +89,7 @@ func commands() []command {
 			summary: "build a worker program from C functions and their interface"},
 		{name: "lab", usage: "lab up | shell | run | list | down", runner: &wordless{labWords(), "the lab boots Linux kernels on QEMU and runs on Linux alone: use skep lab on a Linux machine"}, program: true, words: labWords(),
 			summary: "throw-away virtual machines, for kernels that may crash"},
-		{name: "part", usage: "part create | list | run | stats | release | allow", runner: &wordless{partWords(), "only Linux lends cores: use skep part on a Linux machine"}, program: true, words: partWords(),
+		{name: "part", usage: "part create | list | run | linux | console | stats | release | allow", runner: &wordless{partWords(), "only Linux lends cores: use skep part on a Linux machine"}, program: true, words: partWords(),
 			summary: "lend cores and memory of this Linux to a compute kernel"},
 		{name: "gang", usage: "gang run", runner: &wordless{gangWords(), "only Linux can stop a control group: use skep gang on a Linux machine"}, program: true, words: gangWords(),
 			summary: "gang scheduling: let jobs of this machine take turns"},

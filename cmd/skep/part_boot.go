@@ -9,8 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -110,7 +112,9 @@ func (p *partBoot) boot(ctx context.Context, l *lent.Lender, b lent.Boot) (end l
 	if err != nil {
 		return "", err
 	}
-	restore, err := quietTerminal(os.Stdin)
+	ctx, stop := catchEnds(ctx)
+	defer stop()
+	restore, err := quietTerminal(os.Stdin, false)
 	if err != nil {
 		return "", err
 	}
@@ -125,9 +129,17 @@ func (p *partBoot) boot(ctx context.Context, l *lent.Lender, b lent.Boot) (end l
 	return end, errors.Join(err, restore())
 }
 
+// catchEnds returns a context that ends with each signal that would end the process while
+// its terminal is not as it was. A closed output is an error of a write.
+func catchEnds(ctx context.Context) (context.Context, func()) {
+	signal.Ignore(syscall.SIGPIPE)
+	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+}
+
 // quietTerminal makes a terminal give each key at once and show none, because the kernel
-// shows them. Ctrl-C still ends the run.
-func quietTerminal(in *os.File) (restore func() error, err error) {
+// shows them. If it is raw, also Ctrl-C is a key; the ends of lines in the output are still
+// the terminal's affair.
+func quietTerminal(in *os.File, raw bool) (restore func() error, err error) {
 	fd := int(in.Fd())
 	modes, err := unix.IoctlGetTermios(fd, unix.TCGETS)
 	if err != nil { // no terminal
@@ -135,6 +147,9 @@ func quietTerminal(in *os.File) (restore func() error, err error) {
 	}
 	quiet := *modes
 	quiet.Lflag &^= unix.ECHO | unix.ICANON
+	if raw {
+		passKeys(&quiet)
+	}
 	quiet.Cc[unix.VMIN], quiet.Cc[unix.VTIME] = 1, 0
 	restore = func() error { return unix.IoctlSetTermios(fd, unix.TCSETS, modes) }
 	return restore, unix.IoctlSetTermios(fd, unix.TCSETS, &quiet)

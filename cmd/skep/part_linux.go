@@ -20,6 +20,8 @@ func partWords() []command {
 			summary: "run a static Linux program on a partition, with Linux's files and streams"},
 		{name: "part linux", usage: "part linux [--on PARTITION | --cpus LIST --mem SIZE] [--kernel FILE] [--append WORDS] --initrd FILE | --root FOLDER [-- PROGRAM [ARGS]]", runner: &partBoot{}, program: true,
 			summary: "boot a Linux kernel on a partition, with a console"},
+		{name: "part console", usage: "part console [NAME | NUMBER]", runner: &partConsole{},
+			summary: "show the console of a kernel that part linux --detach booted"},
 		{name: "part stats", usage: "part stats [--json] [PARTITION | --ledger FILE]", runner: &partStats{},
 			summary: "show the interruptions and system calls of the last run on a partition"},
 		{name: "part release", usage: "part release NAME | NUMBER | --all", runner: &partRelease{},

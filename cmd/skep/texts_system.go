@@ -96,6 +96,14 @@ func partTexts() map[string]text {
 			files:    []manual.Entry{partFiles[0], {Name: "/boot/vmlinuz-RELEASE", Text: "the kernel that is booted by default"}, {Name: "/lib/modules/RELEASE/updates/dkms/shimos_guest.ko", Text: "the module for its console and its end"}, {Name: "/lib/modules/RELEASE/updates/dkms/shimos_virtio.ko", Text: "the module for its root file system"}},
 			exit:     "0 1 2 4 126 127 128+N 130 program", see: "skep-part(1) shimos(4)",
 		},
+		"part console": {
+			text: []string{"It shows what the kernel printed since a console was last there, and what it prints, and types what it reads. On a terminal each key goes to the kernel, also Ctrl-C; ~. at the beginning of a line leaves the console, and ~~ types ~. The end of other input is Ctrl-D for the kernel. One console at a time can show a kernel.",
+				"Without a console the newest 256 KiB of output are kept; the next console says how many bytes are lost. A console that does not read makes programs in the kernel wait.",
+				"When the kernel ends, the command ends as skep part linux without --detach does. A kernel that has ended waits for a console to show its end; its cores and memory are back already."},
+			examples: []manual.Entry{{Name: "skep part console", Text: "of the only kernel"}, {Name: "skep part console two <commands", Text: "type a file, and show the output until the kernel ends"}},
+			files:    []manual.Entry{partFiles[0], {Name: "/run/skep-linux/N", Text: "the socket of the process that holds the console of partition N"}},
+			exit:     "0 1 2 4 126 127 128+N 130 program", see: "skep-part-linux(1)",
+		},
 		"part stats": {
 			text:        []string{"It shows entries into the kernel by cause, and system calls by number."},
 			examples:    []manual.Entry{{Name: "skep part stats two", Text: "the last run on this partition"}, {Name: "skep part stats --ledger run.ledger", Text: "a run whose ledger was kept"}},
