@@ -23,30 +23,38 @@ import (
 )
 
 type partBoot struct {
-	on, cpus, memory       string
-	kernel, initrd, append string
-	module, modules, root  string
-	command                []string
+	bootOrder
+	detach bool
+}
+
+// A bootOrder is what kernel to boot, and where.
+type bootOrder struct {
+	On, CPUs, Memory, Name string
+	Kernel, Initrd, Append string
+	Module, Modules, Root  string
+	Command                []string
 }
 
 func (p *partBoot) options(f *cli.Flags) {
-	f.StringVar(&p.on, "on", "", "the `PARTITION`, by name or number; not needed where there is one")
-	f.StringVar(&p.cpus, "cpus", "", "instead of a partition: lend a `LIST` of CPUs until the kernel ends")
-	f.StringVar(&p.memory, "mem", "", "with --cpus: `SIZE` of memory")
-	f.StringVar(&p.kernel, "kernel", "", "boot this `FILE`, a bzImage; the running kernel's own by default")
-	f.StringVar(&p.initrd, "initrd", "", "its initial file system: a `FILE` with a cpio archive that has /init")
-	f.StringVar(&p.root, "root", "", "instead of --initrd: its root file system, a `FOLDER` of this Linux, which it may change")
-	f.StringVar(&p.modules, "modules", "", "with --root: the `FOLDER` of that kernel's modules; /lib/modules/RELEASE by default")
-	f.StringVar(&p.append, "append", "", "`WORDS` for the kernel's command line")
-	f.StringVar(&p.module, "module", "", "the `FILE` of shimos_guest.ko for this kernel; searched for by default")
+	f.StringVar(&p.On, "on", "", "the `PARTITION`, by name or number; not needed where there is one")
+	f.StringVar(&p.CPUs, "cpus", "", "instead of a partition: lend a `LIST` of CPUs until the kernel ends")
+	f.StringVar(&p.Memory, "mem", "", "with --cpus: `SIZE` of memory")
+	f.StringVar(&p.Name, "name", "", "with --cpus: call the partition `NAME`")
+	f.StringVar(&p.Kernel, "kernel", "", "boot this `FILE`, a bzImage; the running kernel's own by default")
+	f.StringVar(&p.Initrd, "initrd", "", "its initial file system: a `FILE` with a cpio archive that has /init")
+	f.StringVar(&p.Root, "root", "", "instead of --initrd: its root file system, a `FOLDER` of this Linux, which it may change")
+	f.StringVar(&p.Modules, "modules", "", "with --root: the `FOLDER` of that kernel's modules; /lib/modules/RELEASE by default")
+	f.StringVar(&p.Append, "append", "", "`WORDS` for the kernel's command line")
+	f.StringVar(&p.Module, "module", "", "the `FILE` of shimos_guest.ko for this kernel; searched for by default")
+	f.BoolVar(&p.detach, "detach", false, "return as soon as it has a console, which skep part console shows")
 }
 
 func (p *partBoot) run(ctx context.Context, f *cli.Flags, words []string) error {
-	if err := p.checkFiles(f, words); err != nil {
+	if err := p.check(f, words); err != nil {
 		return err
 	}
-	if (p.cpus == "") != (p.memory == "") || p.cpus != "" && p.on != "" {
-		return f.Expectf("either --on, or --cpus and --mem are expected")
+	if p.detach {
+		return p.startHolder(ctx)
 	}
 	boot, err := p.readFiles()
 	if err != nil {
@@ -60,19 +68,41 @@ func (p *partBoot) run(ctx context.Context, f *cli.Flags, words []string) error 
 	done := progressOf("stopping the kernel")
 	closed := lender.Close()
 	done()
+	note, err := bootEnd(end, err, closed)
+	if note != "" {
+		fmt.Fprintln(os.Stderr, "skep: "+note)
+	}
+	return err
+}
+
+// bootEnd turns the end of a kernel into that of its command, and a note without an error.
+func bootEnd(end lent.LinuxEnd, err, closed error) (note string, _ error) {
 	var failed *lent.ProgramError
 	switch {
 	case errors.As(err, &failed) && closed == nil:
-		return cli.Exit(failed.Code)
+		return "", cli.Exit(failed.Code)
 	case errors.Is(err, context.Canceled):
-		return errors.Join(closed, cli.Errorf(exitStopped, "the kernel was stopped"))
+		return "", errors.Join(closed, cli.Errorf(exitStopped, "the kernel was stopped"))
 	case err != nil || closed != nil:
-		return partError(errors.Join(err, closed))
+		return "", partError(errors.Join(err, closed))
 	case end == lent.EndPanic:
-		return cli.Errorf(cli.Failed, "the kernel ended: %s", end)
+		return "", cli.Errorf(cli.Failed, "the kernel ended: %s", end)
+	case end == lent.EndProgram:
+		return "", nil
 	}
-	if end != lent.EndProgram {
-		fmt.Fprintf(os.Stderr, "skep: the kernel ended: %s\n", end)
+	return fmt.Sprintf("the kernel ended: %s", end), nil
+}
+
+// check refuses words that say nothing, or two things.
+func (p *partBoot) check(f *cli.Flags, words []string) error {
+	if err := p.checkFiles(f, words); err != nil {
+		return err
+	}
+	switch {
+	case (p.CPUs == "") != (p.Memory == "") || p.CPUs != "" && p.On != "":
+		return f.Expectf("either --on, or --cpus and --mem are expected")
+	case p.Name != "" && p.CPUs == "":
+		return f.Expectf("--name is for a partition that is made by --cpus")
 	}
 	return nil
 }
@@ -80,35 +110,24 @@ func (p *partBoot) run(ctx context.Context, f *cli.Flags, words []string) error 
 // checkFiles refuses words that say nothing, or two things, about the kernel's files.
 func (p *partBoot) checkFiles(f *cli.Flags, words []string) error {
 	switch {
-	case p.initrd == "" && p.root == "":
+	case p.Initrd == "" && p.Root == "":
 		return f.Expectf("--root or --initrd is expected: the kernel has no disk, so its files come from there")
-	case p.initrd != "" && p.root != "":
+	case p.Initrd != "" && p.Root != "":
 		return f.Expectf("either --root or --initrd is expected")
-	case p.root == "" && p.modules != "":
+	case p.Root == "" && p.Modules != "":
 		return f.Expectf("--modules is for --root alone")
-	case p.root == "":
+	case p.Root == "":
 		return f.RefuseArgs(words)
 	case len(words) > lent.MostWords || len(strings.Join(words, " ")) >= lent.MostText:
 		return f.Expectf("a program with at most %d words of %d bytes together is expected", lent.MostWords, lent.MostText-1)
 	}
-	p.command = words
+	p.Command = words
 	return nil
 }
 
-// boot runs the kernel on the partition that is named, or on one of its own.
+// boot runs the kernel with the console on the standard streams.
 func (p *partBoot) boot(ctx context.Context, l *lent.Lender, b lent.Boot) (end lent.LinuxEnd, err error) {
-	var id uint32
-	if p.cpus != "" {
-		var r lent.Request
-		if r.CPUs, r.Memory, err = partSizes(p.cpus, p.memory); err != nil {
-			return "", err
-		}
-		id, err = l.Create(r)
-	} else {
-		var i lent.Info
-		i, err = onePartition(p.on)
-		id = i.ID
-	}
+	i, err := p.partition(l)
 	if err != nil {
 		return "", err
 	}
@@ -125,7 +144,7 @@ func (p *partBoot) boot(ctx context.Context, l *lent.Lender, b lent.Boot) (end l
 			return size.Rows, size.Columns
 		}
 	}
-	end, err = l.Run(ctx, id, b, t)
+	end, err = l.Run(ctx, i.ID, b, t)
 	return end, errors.Join(err, restore())
 }
 
@@ -134,6 +153,20 @@ func (p *partBoot) boot(ctx context.Context, l *lent.Lender, b lent.Boot) (end l
 func catchEnds(ctx context.Context) (context.Context, func()) {
 	signal.Ignore(syscall.SIGPIPE)
 	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+}
+
+// partition returns the partition that is named, or makes one.
+func (p *bootOrder) partition(l *lent.Lender) (i lent.Info, err error) {
+	if p.CPUs == "" {
+		return onePartition(p.On)
+	}
+	r := lent.Request{Name: p.Name}
+	if r.CPUs, r.Memory, err = partSizes(p.CPUs, p.Memory); err != nil {
+		return i, err
+	}
+	i.Name = p.Name
+	i.ID, err = l.Create(r)
+	return i, err
 }
 
 // quietTerminal makes a terminal give each key at once and show none, because the kernel
@@ -156,46 +189,46 @@ func quietTerminal(in *os.File, raw bool) (restore func() error, err error) {
 }
 
 // readFiles reads all that the kernel needs, and refuses what does not fit together.
-func (p *partBoot) readFiles() (b lent.Boot, err error) {
+func (p *bootOrder) readFiles() (b lent.Boot, err error) {
 	running, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	if err != nil {
 		return b, err
 	}
-	if p.kernel == "" {
-		p.kernel = "/boot/vmlinuz-" + strings.TrimSpace(string(running))
+	if p.Kernel == "" {
+		p.Kernel = "/boot/vmlinuz-" + strings.TrimSpace(string(running))
 	}
-	if b.Kernel, err = readRegular(p.kernel); err != nil {
+	if b.Kernel, err = readRegular(p.Kernel); err != nil {
 		return b, cli.Errorf(cli.Refused, "the kernel, which --kernel names: %v", err)
 	}
 	release, err := lent.KernelRelease(b.Kernel)
 	if err != nil {
-		return b, cli.Errorf(cli.Refused, "%s: %v", p.kernel, err)
+		return b, cli.Errorf(cli.Refused, "%s: %v", p.Kernel, err)
 	}
 	if b.Initrd, err = p.readInitrd(release); err != nil {
 		return b, err
 	}
 	b.Image, err = readOwn("linux-boot.image")
-	b.Command, b.Files = p.append, p.root
-	if len(p.command) > 0 {
+	b.Command, b.Files = p.Append, p.Root
+	if len(p.Command) > 0 {
 		b.Command += " quiet" // the output is the program's
 	}
 	return b, err
 }
 
 // readInitrd returns the kernel's initial file system: the user's and what is ours.
-func (p *partBoot) readInitrd(release string) ([]byte, error) {
+func (p *bootOrder) readInitrd(release string) ([]byte, error) {
 	var user []byte
 	var root *lent.Root
 	var err error
-	if p.root != "" {
+	if p.Root != "" {
 		root, err = p.readRoot(release)
-	} else if user, err = readRegular(p.initrd); err != nil {
+	} else if user, err = readRegular(p.Initrd); err != nil {
 		err = cli.Errorf(cli.Refused, "the initial file system: %v", err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	module, err := readGuestModule("shimos_guest", p.module, release)
+	module, err := readGuestModule("shimos_guest", p.Module, release)
 	if err != nil {
 		return nil, err
 	}
@@ -207,15 +240,15 @@ func (p *partBoot) readInitrd(release string) ([]byte, error) {
 }
 
 // readRoot reads what a kernel needs to mount a folder, and checks the folder.
-func (p *partBoot) readRoot(release string) (*lent.Root, error) {
-	info, err := os.Stat(p.root)
+func (p *bootOrder) readRoot(release string) (*lent.Root, error) {
+	info, err := os.Stat(p.Root)
 	if err == nil && !info.IsDir() {
-		err = fmt.Errorf("%s is not a folder", p.root)
+		err = fmt.Errorf("%s is not a folder", p.Root)
 	}
 	if err != nil {
 		return nil, cli.Errorf(cli.Refused, "the root: %v", err)
 	}
-	dir := p.modules
+	dir := p.Modules
 	if dir == "" {
 		dir = filepath.Join("/lib/modules", release)
 	}
@@ -223,7 +256,7 @@ func (p *partBoot) readRoot(release string) (*lent.Root, error) {
 	if err != nil {
 		return nil, cli.Errorf(cli.Refused, "the kernel's 9p, from the package linux-image-%s or the folder that --modules names: %v", release, err)
 	}
-	root := lent.Root{Command: p.command}
+	root := lent.Root{Command: p.Command}
 	for _, file := range files {
 		module, err := lab.ReadModule(file)
 		if err != nil {

@@ -153,3 +153,46 @@ func TestConsolesThatAreNotThere(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// What part hold is for is not typed.
+func TestConsoleWords(t *testing.T) {
+	for line, want := range map[string]string{
+		"console a b":                    "at most one partition is expected",
+		"hold x":                         `"x"`,
+		"hold":                           "skep starts this command itself",
+		"linux --root / --name x --on y": "--name is for a partition that is made by --cpus",
+	} {
+		_, code, text := outputOf(t, append([]string{"part"}, strings.Fields(line)...)...)
+		if code != cli.Usage || !strings.Contains(text, want) {
+			t.Errorf("%s: %d, %q", line, code, text)
+		}
+	}
+}
+
+// A kernel that cannot be booted is refused by the process that would hold its console.
+func TestDetachedRefusals(t *testing.T) {
+	text := filepath.Join(t.TempDir(), "text")
+	if err := os.WriteFile(text, []byte("no kernel"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := &partBoot{bootOrder: bootOrder{Initrd: text, Kernel: text}}
+	h := partHold{order: p.bootOrder}
+	_, err := h.boot(t.Context())
+	if code, says := cli.ExitCode(err); code != cli.Refused || !strings.Contains(says, text+": it is not a bzImage") {
+		t.Errorf("%d, %q", code, says)
+	}
+	if note, err := bootEnd(lent.EndRestart, nil, nil); note != "the kernel ended: it restarted" || err != nil {
+		t.Errorf("%q, %v", note, err)
+	}
+	for _, c := range []struct {
+		end  lent.LinuxEnd
+		err  error
+		code int
+	}{{lent.EndPanic, nil, cli.Failed}, {"", &lent.ProgramError{Code: 7}, 7}, {"", context.Canceled, exitStopped}, {lent.EndProgram, nil, 0}} {
+		if note, err := bootEnd(c.end, c.err, nil); note != "" {
+			t.Errorf("%q", note)
+		} else if code, _ := cli.ExitCode(err); code != c.code {
+			t.Errorf("%v, %v: %d", c.end, c.err, code)
+		}
+	}
+}

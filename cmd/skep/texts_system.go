@@ -90,11 +90,12 @@ func partTexts() map[string]text {
 		},
 		"part linux": {
 			text: []string{"It boots an unmodified kernel of Debian beside this one, with a console on the standard streams. Ctrl-C, a reboot and a panic there end it; cores and memory come back. With --cpus and --mem they are lent for the run only.",
+				"With --detach it prints the partition's number and returns when the kernel has a console. skep part console shows it; kill with the process of skep part list stops the kernel.",
 				"With --root a FOLDER of this Linux is its root file system, and it runs PROGRAM there, or /sbin/init. It can change the folder, and sees nothing else of this Linux. PROGRAM's exit code is passed on. With --initrd a file has all that it gets.",
 				"Only root can do this. Nothing keeps that kernel from the rest of the machine: it can address all memory. One such kernel can run at a time."},
-			examples: []manual.Entry{{Name: "skep part linux --cpus 2-3 --mem 1G --root /srv/debian -- make -C /src", Text: "a program in a second kernel, on two CPUs"}, {Name: "skep part linux --cpus 2-3 --mem 1G --initrd files.cpio", Text: "the running kernel's own file, with an initial file system alone"}, {Name: "skep part linux --on two --kernel vmlinuz --initrd files.cpio --append quiet", Text: "another kernel, on a partition that stays"}},
+			examples: []manual.Entry{{Name: "skep part linux --cpus 2-3 --mem 1G --root /srv/debian -- make -C /src", Text: "a program in a second kernel, on two CPUs"}, {Name: "skep part linux --cpus 2-3 --mem 1G --initrd files.cpio", Text: "the running kernel's own file, with an initial file system alone"}, {Name: "skep part linux --detach --cpus 2-3 --mem 1G --root /srv/debian", Text: "its init, and the console later"}, {Name: "skep part linux --on two --kernel vmlinuz --initrd files.cpio --append quiet", Text: "another kernel, on a partition that stays"}},
 			files:    []manual.Entry{partFiles[0], {Name: "/boot/vmlinuz-RELEASE", Text: "the kernel that is booted by default"}, {Name: "/lib/modules/RELEASE/updates/dkms/shimos_guest.ko", Text: "the module for its console and its end"}, {Name: "/lib/modules/RELEASE/updates/dkms/shimos_virtio.ko", Text: "the module for its root file system"}},
-			exit:     "0 1 2 4 126 127 128+N 130 program", see: "skep-part(1) shimos(4)",
+			exit:     "0 1 2 4 126 127 128+N 130 program", see: "skep-part(1) skep-part-console(1) shimos(4)",
 		},
 		"part console": {
 			text: []string{"It shows what the kernel printed since a console was last there, and what it prints, and types what it reads. On a terminal each key goes to the kernel, also Ctrl-C; ~. at the beginning of a line leaves the console, and ~~ types ~. The end of other input is Ctrl-D for the kernel. One console at a time can show a kernel.",

@@ -94,10 +94,12 @@ var linuxParts = []struct {
 	run   func(*linuxMachine, *testing.T)
 	short bool
 }{
-	{"first", (*linuxMachine).testInput, true},
+	{"first", (*linuxMachine).testDetached, true},
 	{"killed", (*linuxMachine).testKilled, true},
 	{"root", (*linuxMachine).testRoot, true},
 	{"second", (*linuxMachine).testAgain, false},
+	{"flood", (*linuxMachine).testFlood, false},
+	{"lost", (*linuxMachine).testKilledHolder, false},
 	{"init", (*linuxMachine).testRootInit, false},
 	{"panic", (*linuxMachine).testPanic, false},
 	{"emergency", (*linuxMachine).testEmergency, false},
@@ -127,10 +129,21 @@ func TestLinux(t *testing.T) {
 	})
 }
 
-// testInput types a line when the kernel's program waits for it.
-func (m *linuxMachine) testInput(t *testing.T) {
-	text := m.shell(`(await answer: /run/first; echo typed) | boot $TWO --append end=echo >/run/first; cat /run/first`)
-	checkBoot(t, text, "\nread: typed\n", "skep: the kernel ended: it restarted\n", "\nstatus 0\n")
+// testDetached shows the console of a kernel elsewhere than where it was booted: a console
+// that is killed, one that is refused meanwhile, and one that types a line.
+func (m *linuxMachine) testDetached(t *testing.T) {
+	text := m.shell(`boot $TWO --detach --name two --append end=echo </dev/null; mkfifo /run/keys
+		$B/skep part console two </run/keys >/run/first & it=$!
+		exec 3>/run/keys; await answer: /run/first; s=0; $B/skep part console </dev/null || s=$?; echo status $s
+		s=0; $B/skep part console three </dev/null || s=$?; echo status $s
+		kill -9 $it; wait $it || :; echo 'it goes on'; $B/skep part list
+		s=0; echo typed | $B/skep part console two >/run/second || s=$?; echo status $s; exec 3>&-
+		s=0; $B/skep part console two </dev/null || s=$?; echo status $s
+		cat /run/first /run/second; rm /run/keys; ls /run/skep-linux`)
+	checkBoot(t, text, "\nread: typed\n", "\nskep: the kernel ended: it restarted\nstatus 0\nskep: there is no partition \"two\"",
+		"shows the console of partition", "and one at a time can", "there is no partition \"three\"", "it goes on\n", "'skep part console ")
+	checkGuest(t, "refusals have a code", strings.Count(text, "\nstatus 4\n") == 3, "it says %q", text)
+	checkGuest(t, "nothing is left of the console", strings.HasSuffix(text, "\nlock\n"), "it says %q", text)
 }
 
 // testKilled kills the command while the kernel boots: the list waits for the start's end.
@@ -139,6 +152,32 @@ func (m *linuxMachine) testKilled(t *testing.T) {
 		until $B/skep part list | grep -q running; do sleep 0.2; done
 		kill -9 $it; s=0; wait $it || s=$?; echo status $s; cat /run/killed`)
 	checkGuest(t, "a boot that is killed gives all back", strings.HasSuffix(text, "status 137\n") && !strings.Contains(text, "answer"), "it says %q", text)
+}
+
+// testFlood lets a program print more than is kept. A console on a full disk shows none of
+// it and loses none; the next one has the newest part, and the program's end.
+func (m *linuxMachine) testFlood(t *testing.T) {
+	text := m.shell(makeRoot + `root $R $TWO --detach --name two -- sh -c 'seq 100000; echo done >/flooded; read line; echo got $line; exit 9' </dev/null
+		await done $R/flooded; mkfifo /run/keys; exec 3<>/run/keys
+		s=0; $B/skep part console two </run/keys >/dev/full || s=$?; echo status $s; exec 3>&-; rm /run/keys
+		s=0; echo line | $B/skep part console two >/run/flood || s=$?; echo status $s
+		wc -c </run/flood; tail -n 3 /run/flood; rm -r $R`)
+	checkGuest(t, "a full disk is an error", strings.Contains(text, "skep: the output: write /dev/stdout: no space left on device\nstatus 1\n"), "it says %q", text)
+	checkGuest(t, "what is lost is counted", regexp.MustCompile(`skep: \d+ bytes of output before this are lost`).MatchString(text), "it says %q", text)
+	checkGuest(t, "the rest and the end are there", strings.Contains(text, "\nstatus 9\n") && strings.HasSuffix(text, "\n100000\nline\ngot line\n"), "it says %q", text)
+}
+
+// testKilledHolder kills the process that holds a console which is shown.
+func (m *linuxMachine) testKilledHolder(t *testing.T) {
+	text := m.shell(`boot $TWO --detach --append end=stay </dev/null; mkfifo /run/keys; $B/skep part console </run/keys >/run/lost & it=$!
+		exec 3>/run/keys; await answer: /run/lost; kill -9 $($B/skep part list --json | sed -n 's/.*"pid": \([0-9]*\).*/\1/p')
+		s=0; wait $it || s=$?; echo status $s; exec 3>&-; s=0; $B/skep part console </dev/null || s=$?; echo status $s
+		s=0; $B/skep part console </dev/null || s=$?; echo status $s; rm /run/keys; cat /run/lost`)
+	const killed = ` was killed, and its kernel ended with it: the output that nobody has read is lost
+status 1
+`
+	checkBoot(t, text, killed, "skep: there is no kernel without a console: 'skep part linux --detach' boots a kernel whose console can be shown\nstatus 4\n")
+	checkGuest(t, "it is told once more to who asks next", strings.Count(text, killed) == 2, "it says %q", text)
 }
 
 // makeRoot makes a root file system. A link in it leads out of it, to a secret.
