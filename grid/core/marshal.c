@@ -142,6 +142,14 @@ int grid_call_count(struct grid_call *c, u32 i, u64 *count)
 	return err;
 }
 
+int grid_call_null(const struct grid_call *c, u32 i)
+{
+	const struct skep_param *p = param_of(c, i);
+
+	return kind_of(p) == STRING ? !c->value[i].at
+				    : p->dims && !c->value[i].count;
+}
+
 static int param_travels(const struct skep_param *p, u32 direction)
 {
 	return p->mode != SKEP_WORK && p->mode & direction;
@@ -248,10 +256,9 @@ static int measure_one(struct grid_call *c, u32 i, u32 direction, u64 *length)
 	if (c->value[i].part)
 		return measure_parts(c, i, direction, bytes, length);
 	if (!c->value[i].at &&
-	    (kind_of(p) == ARRAY ? s.count
-				 : kind_of(p) == STRING || p->mode & SKEP_OUT))
+	    (kind_of(p) == ARRAY ? s.count : p->mode & SKEP_OUT))
 		return fail_argument(c, i, -EINVAL, "it is a null pointer");
-	if (kind_of(p) == STRING)
+	if (kind_of(p) == STRING && c->value[i].at)
 		bytes = 8 + strlen(c->value[i].at);
 	if (param_travels(p, direction))
 		*length += bytes + pad_to_eight(bytes);
@@ -397,9 +404,9 @@ static u64 sent_bytes(struct grid_call *c, u32 i)
 	const struct skep_param *p = param_of(c, i);
 	struct grid_shape s;
 
-	if (kind_of(p) == STRING)
+	if (kind_of(p) == STRING && c->value[i].at)
 		return 8 + strlen(c->value[i].at);
-	if (kind_of(p) == SCALAR || shape_of(c, i, &s))
+	if (kind_of(p) != ARRAY || shape_of(c, i, &s))
 		return 8;
 	return s.moved * grid_type_size(p->type);
 }
@@ -447,12 +454,13 @@ u32 grid_call_data(struct grid_call *c, u32 direction, struct skep_datum *list)
 static int send_string(struct transfer *t, u32 i)
 {
 	char *text = t->call->value[i].at;
-	u64 len = strlen(text);
+	u64 len = text ? strlen(text) : ~0ull;
 	int err;
 
 	err = move_bytes(t, &len, 8, 0);
-	if (!err)
-		err = move_bytes(t, text, len, 1);
+	if (err || !text)
+		return err;
+	err = move_bytes(t, text, len, 1);
 	return err ? err : move_padding(t, len);
 }
 
@@ -537,7 +545,7 @@ struct grid_memory grid_memory_heap = {heap_alloc, heap_free, 0};
 static int alloc_argument(struct grid_call *c, struct grid_memory *memory,
 			  u32 i, u64 bytes)
 {
-	bytes += !bytes; /* an empty array is not a null pointer */
+	bytes += !bytes;
 	c->value[i].at = memory->alloc(memory, bytes);
 	if (!c->value[i].at)
 		return fail_argument(c, i, -ENOMEM,
@@ -552,7 +560,9 @@ static int take_string(struct transfer *t, struct grid_memory *memory, u32 i)
 	int err;
 
 	err = move_bytes(t, &len, 8, 0);
-	if (!err && len > t->left)
+	if (err || len == ~0ull)
+		return err;
+	if (len > t->left)
 		err = -EPROTO;
 	if (!err)
 		err = alloc_argument(t->call, memory, i, len + 1);

@@ -5,12 +5,13 @@
  * SKEP_OUT the worker sends and the master receives.
  *
  * Order on the wire: all scalars of this direction, 8 bytes each, in the order
- * of the parameters; then strings (u64 length, bytes, zeros up to a multiple of
- * 8); then arrays (dense elements, zeros up to a multiple of 8), including
- * single complex numbers; then texts (files, returned strings, arrays of both:
- * for each, u64 length or ~0 for a null pointer, bytes, zeros). Lengths of
- * arrays are not sent, because sizes follow from earlier arguments. An array
- * whose size reads an element of another array is sent after that array.
+ * of the parameters; then strings (u64 length or ~0 for a null pointer, bytes,
+ * zeros up to a multiple of 8); then arrays (dense elements, zeros up to a
+ * multiple of 8), including single complex numbers; then texts (files, returned
+ * strings, arrays of both: for each, u64 length or ~0 for a null pointer,
+ * bytes, zeros). Lengths of arrays are not sent, because sizes follow from
+ * earlier arguments. An array whose size reads an element of another array is
+ * sent after that array.
  */
 #ifndef GRID_CORE_MARSHAL_H
 #define GRID_CORE_MARSHAL_H
@@ -87,6 +88,11 @@ int grid_call_measure(struct grid_call *c, u32 direction, u64 *length);
 int grid_param_texts(const struct skep_param *p);
 /* Number of elements of parameter i; the arguments before it must be known. */
 int grid_call_count(struct grid_call *c, u32 i, u64 *count);
+/*
+ * Whether the function gets a null pointer: for a string that is none, and for
+ * an array without elements, as with Ninf-G.
+ */
+int grid_call_null(const struct grid_call *c, u32 i);
 /* Frees the memory of a parameter's received texts. */
 void grid_call_drop_texts(struct grid_call *c, u32 i);
 

@@ -195,7 +195,7 @@ func (d *define) callArguments() (declared, passed []string) {
 		declared = append(declared, q.declaration("", fortran))
 		passed = append(passed, d.argument(a.param, fortran))
 		if fortran && q.kind == uapi.String {
-			lengths = append(lengths, fmt.Sprintf("__builtin_strlen(argument[%d])", a.param))
+			lengths = append(lengths, fmt.Sprintf("(argument[%[1]d] ? __builtin_strlen(argument[%[1]d]) : 0)", a.param))
 		}
 	}
 	for _, length := range lengths {

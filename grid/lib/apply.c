@@ -116,7 +116,9 @@ static void call_function(struct grid_call *c, void *function, int by_address)
 		p = param_of(c, i);
 		if (p->refers)
 			continue;
-		if (c->value[i].user)
+		if (grid_call_null(c, i))
+			place_value(&to, 0, 0);
+		else if (c->value[i].user)
 			place_value(&to, (u64)c->value[i].user, 0);
 		else if (c->value[i].at)
 			place_value(&to, (u64)c->value[i].at, 0);
@@ -142,6 +144,8 @@ static int call_hook(struct grid_apply *a, struct grid_call *c)
 	for (i = 0; i < c->function->params; i++) {
 		v = &c->value[i];
 		pointer[i] = v->user ? v->user : v->at ? v->at : &v->bits;
+		if (!param_of(c, i)->dims && grid_call_null(c, i))
+			pointer[i] = NULL;
 		memcpy(size[i], c->shape[i].size, sizeof(size[i]));
 	}
 	if (!a->hook->call(a->hook->key, a->param, pointer, size[0]))

@@ -61,6 +61,12 @@ static int load_file(u8 type, void *user, struct grid_text *text)
 	FILE *file = user;
 	int err;
 
+	/* A name without characters is that of an empty file. */
+	if (type == SKEP_FILENAME && !*(const char *)user) {
+		text->own = text->at = calloc(1, 1);
+		text->room = 1;
+		return text->own ? 0 : -ENOMEM;
+	}
 	if (type == SKEP_FILENAME)
 		file = fopen(user, "r");
 	else if (fflush(file))
@@ -115,9 +121,10 @@ static int prepare_param(struct grid_args *a, u32 i)
 	struct grid_value *v = &a->call.value[i];
 	u64 count;
 
+	/* The worker must know a null pointer, so only IN can be one. */
 	if (!p->dims && p->type != SKEP_STRING) {
 		v->bits = (u64)(uintptr_t)v->user;
-		v->user = v->user ? &v->bits : NULL;
+		v->user = v->user || p->mode == SKEP_IN ? &v->bits : NULL;
 	}
 	if (grid_call_count(&a->call, i, &count))
 		return 0; /* grid_call_measure() reports it */
@@ -171,6 +178,8 @@ static int deliver_name(char **user, const struct grid_text *text)
 	FILE *file;
 	int err, fd;
 
+	if (*user && !**user && !text->len)
+		return 0;
 	if (*user) {
 		file = fopen(*user, "w");
 	} else {

@@ -572,15 +572,34 @@ static void test_out(void)
 	tap_ok(!live, "all memory is freed");
 }
 
-static void test_wrong(void)
+/* Without a string, and with arrays that have no element. */
+static void test_null(void)
 {
 	u64 length;
 
 	start_mixed();
 	master.value[0].at = NULL;
-	tap_ok(grid_call_measure(&master, SKEP_IN, &length) == -EINVAL &&
-		       master.wrong == 0,
-	       "a null string is refused");
+	idx[1] = 0; /* the rows of the array a */
+	written = taken = 0;
+	tap_ok(!grid_call_measure(&master, SKEP_IN, &length) &&
+		       !grid_call_send(&master, SKEP_IN, &to) &&
+		       written == length &&
+		       !grid_call_take(&worker, &from, &memory, length),
+	       "a null string is sent");
+	tap_ok(grid_call_null(&worker, 0) && !worker.value[0].at,
+	       "a null string arrives as one");
+	tap_ok(!grid_call_null(&worker, 1) && !grid_call_null(&worker, 3) &&
+		       grid_call_null(&worker, 4) &&
+		       !grid_call_null(&worker, 5),
+	       "only arrays without elements are null pointers");
+	grid_call_drop(&worker, &memory);
+	tap_ok(!live, "no memory of null pointers is left");
+}
+
+static void test_wrong(void)
+{
+	u64 length;
+
 	start_mixed();
 	master.value[4].at = NULL;
 	tap_ok(grid_call_measure(&master, SKEP_IN, &length) == -EINVAL &&
@@ -742,6 +761,7 @@ int main(int argc, char **argv)
 	test_items();
 	test_in();
 	test_out();
+	test_null();
 	test_wrong();
 	test_scalars();
 	test_texts();

@@ -154,6 +154,8 @@ u64 call_function(struct grid_call *c, const struct skep_worker *w)
 			argument[i] = c->value[i].at;
 		if (!argument[i])
 			argument[i] = &c->value[i].bits;
+		if (grid_call_null(c, i))
+			argument[i] = NULL;
 	}
 	order_set_busy(1);
 	start = now_ns();

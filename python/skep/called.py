@@ -108,6 +108,8 @@ class Place:
 
     def read_text(self):
         plain = self.param.mode == IN and not self.param.dims
+        if plain and not self.at:
+            return None
         if plain:
             return ctypes.string_at(self.at).decode("utf-8", "surrogateescape")
         every = (ctypes.c_char_p * self.total).from_address(self.at)
