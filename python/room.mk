@@ -8,7 +8,8 @@ py_t := $(B)/test/python
 
 # grid/lib with functions that ctypes can call; nothing else is exported.
 $(py)/libskeppython.so: $(call grid_lib_objects,gcc-pic) \
-		$(B)/obj/gcc-pic/grid/python/master.o grid/python/exports.map
+		$(addprefix $(B)/obj/gcc-pic/grid/python/,master.o data.o) \
+		grid/python/exports.map
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -shared -pthread -s -Wl,-z,defs -Wl,--build-id=none \

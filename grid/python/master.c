@@ -69,6 +69,9 @@ static void set_value(struct grid_value *v, const struct skep_param *p,
 {
 	u64 size = grid_type_size(p->type);
 
+	/* What is stored is not here, so no size can be read from it. */
+	if (p->dims && python_data_is(at))
+		return;
 	v->at = at;
 	v->count = count;
 	if (at && !p->dims && size && size <= 8 && p->mode & SKEP_IN)

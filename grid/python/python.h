@@ -69,6 +69,26 @@ u64 skep_python_object(struct grid_client *c, struct skep_handle *m, u32 class);
 /* It ends after the methods that were called. */
 void skep_python_object_end(struct grid_client *c, struct skep_handle *m,
 			    u32 class, u64 number);
+/*
+ * Data that the hub stores; its address stands for an array in calls. A copy of
+ * the bytes is sent, or with NULL there is none before a call's result is left
+ * there. NULL, and a code other than 0, with the error set.
+ */
+struct skep_python_data;
+struct skep_python_data *skep_python_data_new(struct grid_client *c,
+					      const void *bytes, u64 length);
+/* `to` has room for its bytes. */
+s32 skep_python_data_read(struct grid_client *c, struct skep_python_data *d,
+			  void *to);
+s32 skep_python_data_about(const struct skep_python_data *d, u64 *length,
+			   u8 digest[32]);
+/* Hub and nodes may forget the bytes. */
+s32 skep_python_data_drop(struct grid_client *c, struct skep_python_data *d);
+/* Frees the memory, when no call has it. */
+void skep_python_data_free(struct skep_python_data *d);
+/* Whether data has this address. */
+int python_data_is(const void *at);
+
 /* The pieces are done with when it returns. */
 struct skep_request *skep_python_send(struct grid_client *c,
 				      const struct skep_handle *m, u32 f,

@@ -10,6 +10,7 @@ A program is started with ``skep run -- python3 PROGRAM``. Without it the packag
 starts ``skep run`` itself, which uses the hub that runs on this computer or
 starts one for as long as the program runs.
 """
+from .data import Data
 from .errors import (
     ArgumentError,
     Error,
@@ -31,6 +32,7 @@ __all__ = [
     "ArgumentError",
     "CallFuture",
     "CallInfo",
+    "Data",
     "Error",
     "Executor",
     "ForkError",

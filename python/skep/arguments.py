@@ -8,6 +8,7 @@ import struct
 from . import manifest
 from .boot import address_of
 from .called import Called
+from .data import Data
 from .errors import ArgumentError
 from .library import last_error, lib
 
@@ -41,6 +42,7 @@ class Arguments:
         self.count = (ctypes.c_uint64 * count)()
         self.keep = [values]
         self.readers = []  # one for each value that is returned
+        self.written = []  # one for each handle that has a result
         self.called = None  # the functions that the worker calls
         given = iter(values)
         for i, p in enumerate(self.entry.params):
@@ -121,6 +123,9 @@ class Arguments:
         self.count[i] = total
         if p.mode == manifest.WORK:
             return
+        if isinstance(value, Data):
+            self.take_data(i, p, value, shape)
+            return
         if value is None and p.mode == OUT:
             value = self.make_array(p, shape, total)
             self.readers.append(lambda: value)
@@ -134,6 +139,15 @@ class Arguments:
             )
         self.pointer[i] = address_of(view) or self.base
         self.keep.append(view)
+
+    def take_data(self, i, p, value, shape):
+        try:
+            self.pointer[i] = value.pointer_for(p, self.function._module.session)
+        except ArgumentError as error:
+            raise self.fail(p, str(error)) from None
+        self.keep.append(value)
+        if p.mode & OUT:
+            self.written.append(lambda: value.was_written(p, shape))
 
     def view_of(self, p, value):
         """A view of a value's memory, checked in all but its shape."""
@@ -192,7 +206,7 @@ class Arguments:
         elif p.code == manifest.FILENAME:
             self.take_file(i, p, value)
         elif p.mode == IN:
-            self.pointer[i] = self.c_string(p, value)
+            self.pointer[i] = None if value is None else self.c_string(p, value)
         else:
             place = (ctypes.c_void_p * 1)()
             if p.mode & IN:
@@ -200,6 +214,8 @@ class Arguments:
             self.return_texts(i, place, p, lambda got: got[0])
 
     def take_file(self, i, p, value):
+        if value is None and p.mode == IN:
+            return
         if value is None:
             text = "the name of a file is wanted"
             raise self.fail(p, text + (", to write to" if p.mode == OUT else ""))
@@ -271,6 +287,8 @@ class Arguments:
         return (self.called.error or error) if error else None
 
     def results(self):
+        for note in self.written:
+            note()
         got = [read() for read in self.readers]
         self.keep.clear()
         return None if not got else got[0] if len(got) == 1 else tuple(got)

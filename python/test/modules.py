@@ -123,6 +123,12 @@ class Modules(unittest.TestCase):
         self.refused("zero", self.m.greet, "a\0b", upper="x")
         self.refused("no text", self.m.greet, 5, upper="x")
 
+    def test_null(self):
+        """None is a null pointer, for a string and for the name of a file"""
+        self.assertEqual(self.m.nulls(None, None, ask=lambda s: s is None), 7)
+        self.assertEqual(self.m.nulls("", "", ask=lambda s: s is None), 0)
+        self.refused("FILE", self.m.open, "x")
+
     def test_string_arrays(self):
         """arrays of strings, with null pointers"""
         self.assertEqual(self.m.words(3, ["a", None, "c"]), ["c", None, "a"])
@@ -367,6 +373,93 @@ class Initialize(unittest.TestCase):
             m.initialize()
 
 
+class Kept(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.m = skep.module("shapes")
+
+    def test_once(self):
+        """data is sent once, and given to calls in place of arrays"""
+        x = numpy.arange(60000.0).reshape(200, 300)
+        with skep.Data(x) as kept:
+            x[:] = 0  # a copy was sent
+            for _ in range(2):
+                future = self.m.transpose.submit(200, 300, kept)
+                y = future.result()
+                self.assertEqual(y.shape, (300, 200))
+                self.assertEqual((y[0, 1], y[299, 199]), (300, 59999))
+                self.assertLess(future.info.bytes_in, 100)
+            self.assertEqual((kept.shape, kept.nbytes), ((200, 300), 480000))
+            self.assertEqual(len(kept.digest), 64)
+
+    def test_result(self):
+        """a result stays in the grid, and is read from there"""
+        x = numpy.arange(6.0).reshape(2, 3)
+        kept, again = skep.Data(), skep.Data()
+        with self.assertRaisesRegex(skep.ArgumentError, "has no bytes yet"):
+            kept.read()
+        self.assertIsNone(self.m.transpose(2, 3, x, kept))
+        self.assertIsNone(self.m.transpose(3, 2, kept, again))
+        self.assertTrue((kept.read() == x.T).all())
+        self.assertTrue((again.read() == x).all())
+        self.assertEqual(again.digest, skep.Data(x).digest)
+        place = numpy.zeros(6)
+        self.assertIs(kept.read(place), place)
+        self.assertEqual(place[1], 3)
+        with self.assertRaisesRegex(skep.ArgumentError, "buffer of 48 bytes"):
+            kept.read(numpy.zeros(5))
+
+    def test_both(self):
+        """data that a call changes is the changed one afterwards"""
+        text = skep.Data(b"abc")
+        self.assertEqual(self.m.count(1, 3, text), 2)
+        self.assertEqual(bytes(text.read()), b"bcd")
+
+    def test_refusals(self):
+        """data that does not fit is refused by its parameter"""
+        x = skep.Data(numpy.arange(6.0))
+        fits = (skep.ArgumentError, "argument x of shapes.transpose")
+        with self.assertRaisesRegex(*fits):
+            self.m.transpose(2, 3, skep.Data(numpy.arange(6)))
+        with self.assertRaisesRegex(skep.ArgumentError, "x of shapes.transpose.*bytes"):
+            self.m.transpose(2, 2, x)
+        with self.assertRaisesRegex(skep.ArgumentError, "argument x.*no bytes yet"):
+            self.m.transpose(2, 3, skep.Data())
+        with self.assertRaisesRegex(skep.ArgumentError, "pick"):
+            self.m.pick(2, skep.Data(numpy.zeros(2, dtype="int32")), 1)
+        with skep.Session() as session:
+            other = skep.Data(numpy.zeros(6), session=session)
+            with self.assertRaisesRegex(skep.ArgumentError, "another session"):
+                self.m.transpose(2, 3, other)
+        other.close()
+        x.close()
+        with self.assertRaisesRegex(skep.ArgumentError, "or it was closed"):
+            self.m.transpose(2, 3, x)
+        for value in (5, numpy.zeros((4, 4))[:, 1], numpy.zeros(2, dtype="U3")):
+            with self.assertRaises(skep.ArgumentError):
+                skep.Data(value)
+        self.assertEqual(skep.Data(numpy.zeros(0)).nbytes, 0)
+
+    def test_busy(self):
+        """a result that has not arrived is not given to another call"""
+        kept, go_on = skep.Data(), threading.Event()
+
+        def step(i, f, total, x, k, y):
+            go_on.wait()
+            return total, 0.0, 0j
+
+        x = numpy.zeros(2)
+        future = self.m.visit.submit(2, x, kept, step=step, done=lambda: None)
+        try:
+            for use in (kept.close, kept.read, lambda: self.m.transpose(2, 2, kept)):
+                with self.assertRaisesRegex(skep.RefusedError, "has not ended"):
+                    use()
+        finally:
+            go_on.set()
+        future.result()
+        self.assertEqual(kept.shape, (2, 2))
+
+
 class Objects(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -450,4 +543,4 @@ class Objects(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    tap.run_classes(Modules, Called, Objects, Initialize)
+    tap.run_classes(Modules, Called, Kept, Objects, Initialize)
