@@ -25,6 +25,7 @@ from .errors import (
 )
 from .executor import Executor
 from .module import Function, Method, Module, RemoteClass, RemoteObject, module
+from .progress import progress
 from .session import CallFuture, CallInfo, Session, connect
 
 __version__ = "0.1.0"
@@ -51,4 +52,5 @@ __all__ = [
     "WorkerError",
     "connect",
     "module",
+    "progress",
 ]

@@ -441,9 +441,10 @@ class Maps(unittest.TestCase):
 class Examples(unittest.TestCase):
     def test_docstrings(self):
         """the examples in docstrings work"""
-        failed, tried = doctest.testmod(skep)
-        self.assertEqual(failed, 0)
-        self.assertGreater(tried, 0)
+        for module in (skep, importlib.import_module("skep.progress")):
+            failed, tried = doctest.testmod(module)
+            self.assertEqual(failed, 0)
+            self.assertGreater(tried, 0)
 
 
 class Loops(unittest.TestCase):

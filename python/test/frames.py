@@ -2,15 +2,18 @@
 """Frames, manifests and pickles, without a hub."""
 import array
 import gc
+import io
 import os
 import pickle
 import random
 import sys
 import tempfile
+import types
 import unittest
+from unittest import mock
 
 import tap
-from skep import boot, functions
+from skep import boot, functions, progress
 
 GLOBAL = 3
 
@@ -223,5 +226,70 @@ class Worker(unittest.TestCase):
         self.assertLess(len(value[4]), 20000)
 
 
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+class Progress(unittest.TestCase):
+    def shown(self, stream, *args, **kwargs):
+        with mock.patch("sys.stderr", stream):
+            got = list(progress(*args, **kwargs))
+        return got, stream.getvalue()
+
+    def test_terminal(self):
+        """a bar on a terminal ends complete, or where its items ended"""
+        got, text = self.shown(Terminal(), range(10), name="mine")
+        self.assertEqual(got, list(range(10)))
+        self.assertTrue(text.startswith("\rmine " + "." * 40 + " 0 of 10, 0 s"), text)
+        self.assertRegex(text, "\rmine #{40} 10 of 10, [0-9]+ s\x1b\\[K\n$")
+        _, text = self.shown(Terminal(), iter("abc"), total=4)
+        self.assertRegex(text, "\r#{30}\\.{10} 3 of 4, .* to go\x1b\\[K\n$")
+        _, text = self.shown(Terminal(), (c for c in "abc"))
+        self.assertRegex(text, "\r3, [0-9]+ s\x1b\\[K\n$")
+        _, text = self.shown(Terminal(), [])
+        self.assertEqual(text.count("\n"), 1)
+
+    def test_nowhere(self):
+        """without a terminal or a notebook nothing is shown"""
+        self.assertEqual(self.shown(io.StringIO(), "ab"), (["a", "b"], ""))
+        with mock.patch("sys.stderr", None):
+            self.assertEqual(list(progress("ab")), ["a", "b"])
+
+    def test_failure(self):
+        """an error of the items ends the bar, and is passed on"""
+
+        def items():
+            yield 1
+            raise KeyError("mine")
+
+        stream = Terminal()
+        with self.assertRaises(KeyError), mock.patch("sys.stderr", stream):
+            list(progress(items(), total=3))
+        self.assertIn(" 1 of 3, ", stream.getvalue())
+        self.assertTrue(stream.getvalue().endswith("\n"))
+
+    def test_notebook(self):
+        """in a notebook it is a bar below the cell"""
+        shown = []
+        place = types.SimpleNamespace(update=shown.append)
+        shell = types.SimpleNamespace(kernel=1)
+        modules = {
+            "IPython": types.SimpleNamespace(get_ipython=lambda: shell),
+            "IPython.display": types.SimpleNamespace(
+                HTML=str, display=lambda what, display_id: place
+            ),
+        }
+        with mock.patch.dict(sys.modules, modules):
+            self.shown(Terminal(), "abcd", name="a<b")
+        self.assertRegex(
+            shown[-1], '^a&lt;b <progress value="4" max="4"></progress> 4 of 4, '
+        )
+        del shell.kernel  # IPython on a terminal
+        with mock.patch.dict(sys.modules, modules):
+            _, text = self.shown(Terminal(), "ab")
+        self.assertIn("2 of 2", text)
+
+
 if __name__ == "__main__":
-    tap.run_classes(Frames, Functions, Worker)
+    tap.run_classes(Frames, Functions, Worker, Progress)
