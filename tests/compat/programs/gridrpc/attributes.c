@@ -163,6 +163,12 @@ int main(void)
 	test_handles();
 	test_words();
 	CHECK(!grpc_finalize());
+	/* The next session has deadlines, too. */
+	CHECK(!grpc_initialize(NULL));
+	CHECK(!grpc_function_handle_default(&endless,
+					    (char *)"gridrpc/endless"));
+	CHECK(grpc_call_with_attr_np(&endless, &short_time) == GRPC_TIMEOUT_NP);
+	CHECK(!grpc_finalize());
 	printf("right\n");
 	return 0;
 }
