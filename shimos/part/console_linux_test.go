@@ -223,3 +223,56 @@ func TestArchivesAreAligned(t *testing.T) {
 		}
 	}
 }
+
+// A small Terminal takes three bytes at once and has typed more than fits.
+type smallTerminal struct {
+	out   []byte
+	typed []byte
+}
+
+func (s *smallTerminal) Room() int { return 3 }
+func (s *smallTerminal) Write(p []byte) (int, error) {
+	s.out = append(s.out, p...)
+	return len(p), nil
+}
+func (s *smallTerminal) Typed(p []byte) int {
+	n := copy(p, s.typed)
+	s.typed = s.typed[n:]
+	return n
+}
+func (s *smallTerminal) Size() (rows, columns uint16) { return 24, 80 }
+
+// A kernel waits for its Terminal's room, but not when it has ended.
+func TestConsoleWaitsForItsTerminal(t *testing.T) {
+	l, up := new(uapi.SkepLinux), 0
+	c, small := &console{l: l}, &smallTerminal{typed: bytes.Repeat([]byte("0123456789"), 7000)}
+	want := string(small.typed)
+	s := newServed(small, func() { up++ })
+	step := func(state uapi.SkepLinuxState, moved, ups int) {
+		t.Helper()
+		if n, err := s.step(c, state); n != moved || err != nil || up != ups {
+			t.Fatalf("state %d: %d bytes, %v, up %d", state, n, err, up)
+		}
+	}
+	putOutput(l, "ten bytes!")
+	step(uapi.LinuxBooting, 3, 0)
+	step(uapi.LinuxRefused, 7, 0)
+	putOutput(l, "ten bytes!")
+	step(uapi.LinuxUp, 3, 1)
+	step(uapi.LinuxHalt, 7, 1)
+	if string(small.out) != "ten bytes!ten bytes!" || l.Size != 24<<16|80 {
+		t.Errorf("%q, size %#x", small.out, l.Size)
+	}
+	var got []byte
+	for range 1000 {
+		step(uapi.LinuxUp, 0, 1)
+		for n := 0; n < 4001 && l.In.Take != l.In.Put; n++ {
+			got = append(got, l.InBytes[l.In.Take%uapi.SkepLinuxRing])
+			l.In.Take++
+		}
+	}
+	if string(got) != want {
+		t.Errorf("%d bytes of %d were typed", len(got), len(want))
+	}
+	step(uapi.LinuxUp, 0, 1)
+}
