@@ -298,7 +298,8 @@ $(bee_t)/robust_test: $(B)/obj/gcc/bee/test/robust.o \
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -static -pthread -o $@ $^
-bee_wrap_family := $(foreach f,tcgetpgrp tcsetpgrp,-Wl,--wrap=$(f))
+bee_wrap_family := $(foreach f,tcgetpgrp tcsetpgrp pthread_mutex_lock \
+	pthread_mutex_unlock,-Wl,--wrap=$(f))
 $(eval $(call bee_host_suite,family,$(foreach f,family procfs,\
 	$(B)/obj/san/bee/host/linux/$(f).o) $(B)/obj/san-free/bee/core/options.o \
 	$(B)/obj/san-free/abi/lib/mem.o,\

@@ -6,7 +6,10 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -47,8 +50,8 @@ static s32 start_child(int code, int as_vfork, s32 *handle)
 		*handle = op.handle;
 		return (s32)rc;
 	}
-	if (op.pid != GUEST + getpid() || forked_child != 1 ||
-	    begun != 110u + (as_vfork != 0))
+	if (op.pid != GUEST + getpid() || forked_child != 1 || locks ||
+	    op.handle != -1 || begun != 110u + (as_vfork != 0))
 		_exit(99);
 	while (code < 0)
 		pause();
@@ -85,6 +88,44 @@ static void test_fork(void)
 	       "a child begins");
 }
 
+/* The lowest descriptor that is free. */
+static int next_free(void)
+{
+	int fd = dup(1);
+
+	close(fd);
+	return fd;
+}
+
+static void limit_descriptors(u32 limit)
+{
+	struct rlimit r;
+
+	getrlimit(RLIMIT_NOFILE, &r);
+	r.rlim_cur = limit;
+	setrlimit(RLIMIT_NOFILE, &r);
+}
+
+static void test_fork_fails(void)
+{
+	struct abi_family_op op = {
+		.verb = ABI_FAMILY_FORK, .status = 1, .handle = -1};
+	int next = next_free();
+
+	limit_descriptors((u32)next + 1);
+	tap_ok(lin_family(&op, 0) == -EAGAIN && !locks,
+	       "without descriptors there is no child of vfork");
+	limit_descriptors(1024);
+	fork_error = -ENOMEM;
+	tap_ok(lin_family(&op, 0) == -ENOMEM && !locks && op.handle == -1 &&
+		       next_free() == next,
+	       "a child that cannot be made leaves no descriptor open");
+	op.status = 0;
+	tap_ok(lin_family(&op, 0) == -ENOMEM && next_free() == next,
+	       "nor does one without sockets");
+	fork_error = 0;
+}
+
 static void test_wait4(void)
 {
 	s32 status, handle, pid = start_child(-1, 0, &handle);
@@ -99,7 +140,8 @@ static void test_wait4(void)
 	tap_ok(wait_child(getpid(), 0, &status) == -ECHILD &&
 		       wait_child(GUEST, 0, &status) == -ECHILD &&
 		       wait_child(2 * GUEST, 0, &status) == -ECHILD &&
-		       wait_child(-5, 0, &status) == -ECHILD,
+		       wait_child(-5, 0, &status) == -ECHILD &&
+		       wait_child(INT_MIN, 0, &status) == -ESRCH,
 	       "numbers that no process of a guest has");
 	tap_ok(!call_family(ABI_FAMILY_KILL, pid, SIGKILL) &&
 		       wait_child(-(s32)(GUEST + getpgrp()), 0, &status) ==
@@ -123,6 +165,10 @@ static s64 wait_info(s32 type, s32 pid, u32 options, siginfo_t *info)
 static void test_waitid(void)
 {
 	siginfo_t info = {.si_pid = 1};
+	struct abi_family_op op = {.verb = ABI_FAMILY_WAITID,
+				   .status = P_PID,
+				   .options = WEXITED | WNOHANG,
+				   .info = (void *)&info};
 	s32 handle, pid = start_child(-1, 0, &handle);
 
 	tap_ok(wait_info(P_ALL, 0, WEXITED | WNOHANG, &info) == 0 &&
@@ -133,13 +179,31 @@ static void test_waitid(void)
 		       wait_info(P_ALL, 5, WEXITED | WNOHANG, &info) == 0 &&
 		       wait_info(P_PGID, 0, WEXITED | WNOHANG, &info) == 0,
 	       "numbers are refused where they count");
+	awaited = 0;
+	call_family(ABI_FAMILY_KILL, pid, SIGSTOP);
+	tap_ok(wait_info(P_PID, pid, WSTOPPED, &info) == 1 &&
+		       info.si_code == CLD_STOPPED && !awaited,
+	       "one that stops still has its locks");
+	call_family(ABI_FAMILY_KILL, pid, SIGCONT);
+	tap_ok(wait_info(P_PID, pid, WCONTINUED, &info) == 1 &&
+		       info.si_code == CLD_CONTINUED && !awaited,
+	       "so has one that goes on");
+	settles = 0;
 	call_family(ABI_FAMILY_KILL, pid, SIGTERM);
-	tap_ok(wait_info(P_PID, pid, WEXITED, &info) == 1 &&
+	tap_ok(wait_info(P_PID, pid, WEXITED, &info) == 1 && settles == 1 &&
 		       info.si_pid == pid && info.si_status == SIGTERM &&
 		       awaited + GUEST == pid,
 	       "a child's end has its number");
 	tap_ok(wait_info(P_PID, pid, WEXITED, &info) == -ECHILD,
 	       "and is told once");
+	pid = start_child(3, 0, &handle);
+	tap_ok(wait_info(P_PID, pid, WEXITED, &info) == 1 &&
+		       info.si_status == 3 && awaited + GUEST == pid,
+	       "so is the end of one that exits");
+	op.pid = pid = start_child(3, 0, &handle);
+	tap_ok(wait_info(P_PID, pid, WEXITED | WNOWAIT, &info) == 1 &&
+		       lin_family(&op, 0) == 1 && op.usage[4],
+	       "which tells what it used, without a wait too");
 }
 
 static void test_kill(void)
@@ -157,11 +221,24 @@ static void test_kill(void)
 	tap_ok(call_family(ABI_FAMILY_KILL, GUEST + 1, 0) == -ESRCH &&
 		       call_family(ABI_FAMILY_KILL, -(GUEST + 1), 0) ==
 			       -ESRCH &&
-		       call_family(ABI_FAMILY_KILL, -5, 0) == -ESRCH,
+		       call_family(ABI_FAMILY_KILL, -5, 0) == -ESRCH &&
+		       call_family(ABI_FAMILY_KILL, INT_MIN, 0) == -ESRCH,
 	       "a process of another family gets none");
 	tap_ok(!call_family(ABI_FAMILY_KILL, pid, 0) &&
 		       !call_family(ABI_FAMILY_KILL, -1, 0),
 	       "one of the family would");
+	limit_descriptors((u32)next_free());
+	tap_ok(call_family(ABI_FAMILY_KILL, pid, 0) == -EMFILE,
+	       "but not without a descriptor");
+	limit_descriptors(1024);
+	op.pid = pid;
+	op.status = SIGCONT;
+	tap_ok(!lin_family(&op, 0) && !op.status,
+	       "and the caller gets no signal of another's");
+	op.pid = -1;
+	op.status = SIGCONT;
+	tap_ok(!lin_family(&op, 0) && !op.status, "nor of all others");
+	op.pid = 0;
 	tap_ok(!lin_family(&op, 0) && op.status == 1,
 	       "of its own group the caller is one");
 	op.pid = -(s32)(GUEST + getpgrp());
@@ -180,24 +257,63 @@ static void test_kill(void)
 	tap_ok(lin_family(&op, 0) == -ESRCH, "and is gone then");
 }
 
+/* Ends with 7 if the guest's number `want` sent it SIGUSR1, which the main
+ * thread does not take. */
+static s32 want;
+
+static void *take_signal(void *arg)
+{
+	siginfo_t info;
+
+	(void)arg;
+	sigwaitinfo(&(sigset_t){{1ul << (SIGUSR1 - 1)}}, &info);
+	_exit(info.si_pid == want && info.si_code == SI_QUEUE ? 7 : 8);
+}
+
+static s32 start_taker(s32 sender)
+{
+	sigset_t set;
+	pthread_t t;
+	s32 pid;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	pid = fork();
+	if (pid) {
+		sigprocmask(SIG_UNBLOCK, &set, NULL);
+		return lin_family_guest(pid);
+	}
+	want = sender;
+	if (pthread_create(&t, NULL, take_signal, NULL))
+		_exit(9);
+	for (;;)
+		pause();
+}
+
 static void test_queue(void)
 {
-	siginfo_t info = {.si_signo = SIGTERM, .si_code = SI_QUEUE};
+	siginfo_t info = {.si_code = SI_QUEUE};
 	struct abi_family_op op = {.verb = ABI_FAMILY_QUEUE,
 				   .info = (void *)&info};
-	s32 status, handle, pid = start_child(-1, 0, &handle);
+	s32 status, pid = start_taker(getpid());
 
 	info.si_pid = GUEST + getpid();
 	op.pid = pid;
 	info.si_signo = LIN_KICK;
 	tap_ok(lin_family(&op, 0) == -EINVAL, "bee's own signal is refused");
-	info.si_signo = SIGTERM;
+	info.si_signo = SIGUSR1;
 	op.pid = getpid();
 	tap_ok(lin_family(&op, 0) == -ESRCH, "so is a number of the kernel's");
 	op.pid = pid;
 	tap_ok(!lin_family(&op, 0) && wait_child(pid, 0, &status) == pid &&
-		       WTERMSIG(status) == SIGTERM,
-	       "a signal with data arrives");
+		       WIFEXITED(status) && WEXITSTATUS(status) == 7,
+	       "a signal with data comes to any thread, from its sender");
+	op.pid = pid = start_taker(5);
+	info.si_pid = 5;
+	tap_ok(!lin_family(&op, 0) && wait_child(pid, 0, &status) == pid &&
+		       WIFEXITED(status) && WEXITSTATUS(status) == 7,
+	       "a sender may say any number that no guest has");
 }
 
 static void test_groups(void)
@@ -218,6 +334,68 @@ static void test_groups(void)
 	       "numbers that no process of a guest has");
 	tap_ok(call_family(ABI_FAMILY_PARENT, 0, 0) == 1,
 	       "a parent outside the family is process 1");
+}
+
+/* In a child: no test needs its group or session. */
+static int lead_session(void)
+{
+	s32 own = GUEST + getpid();
+
+	return call_family(ABI_FAMILY_PARENT, 0, 0) == GUEST + getppid() &&
+	       !call_family(ABI_FAMILY_SET_GROUP, 0, 0) &&
+	       call_family(ABI_FAMILY_GROUP, 0, 0) == own &&
+	       call_family(ABI_FAMILY_SET_SESSION, 0, 0) == -EPERM &&
+	       !call_family(ABI_FAMILY_SET_GROUP, own,
+			    GUEST + getpgid(getppid())) &&
+	       call_family(ABI_FAMILY_SET_SESSION, 0, 0) == own &&
+	       call_family(ABI_FAMILY_SESSION, 0, 0) == own;
+}
+
+static void test_sessions(void)
+{
+	s32 status, pid = fork();
+
+	if (!pid)
+		_exit(lead_session() ? 6 : 1);
+	tap_ok(waitpid(pid, &status, 0) == pid && WEXITSTATUS(status) == 6,
+	       "a child leads a group, or a session when it leads none");
+}
+
+/* Another run has a memory of its own at the same descriptor. */
+static void test_stranger(void)
+{
+	int pair[2], fd, status;
+	s32 pid;
+	char byte;
+
+	if (pipe(pair))
+		return;
+	pid = fork();
+	if (!pid) {
+		fd = memfd_create("family", 0);
+		dup2(fd, BEE_FAMILY_FD);
+		if (write(pair[1], "", 1) == 1)
+			pause();
+		_exit(1);
+	}
+	tap_ok(read(pair[0], &byte, 1) == 1 && !lin_family_has(pid) &&
+		       !lin_family_has(0) && !lin_family_has(-1) &&
+		       call_family(ABI_FAMILY_KILL, GUEST + pid, SIGKILL) ==
+			       -ESRCH &&
+		       call_family(ABI_FAMILY_TEXT, GUEST + pid,
+				   ABI_FAMILY_COMM) == -ESRCH,
+	       "a child that belongs to another run is a stranger");
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	pid = fork();
+	if (!pid) {
+		close(BEE_FAMILY_FD);
+		_exit(lin_family_has(getppid()) ? 1 : 7);
+	}
+	tap_ok(waitpid(pid, &status, 0) == pid && WEXITSTATUS(status) == 7,
+	       "without a run there is no family");
+	close(pair[0]);
+	close(pair[1]);
 }
 
 static void test_terminal(void)
@@ -241,6 +419,14 @@ static void test_terminal(void)
 	op.pid = 5;
 	tap_ok(lin_family(&op, 0) == -ESRCH && terminal_group == 3,
 	       "and a number of the kernel's unknown");
+	op.pid = 0;
+	tap_ok(lin_family(&op, 0) == -ESRCH && terminal_group == 3, "as is 0");
+	op.pid = 2 * GUEST;
+	tap_ok(lin_family(&op, 0) == -ESRCH && terminal_group == 3,
+	       "and what is above all numbers");
+	op.pid = 2 * GUEST + 1;
+	tap_ok(lin_family(&op, 0) == -ESRCH && terminal_group == 3,
+	       "however far");
 }
 
 static s32 peer_of(s32 handle, int name)
@@ -286,6 +472,9 @@ static void test_rest(void)
 	       "a pipe never blocks and is not inherited");
 	tap_ok(!lin_pipe(pair, 1) && is_open(pair[0], 1) && is_open(pair[1], 1),
 	       "nor does a pair of sockets");
+	settles = 0;
+	tap_ok(!call_family(ABI_FAMILY_SETTLE, 0, 0) && settles == 1,
+	       "signals settle");
 	tap_ok(!call_family(ABI_FAMILY_HOLD, 0, 1) &&
 		       !call_family(ABI_FAMILY_HOLD, 0, 0) && holds == 5,
 	       "signals are held, and no more");
@@ -300,7 +489,7 @@ static void test_rest(void)
 		       (sa.sa_flags & SA_NOCLDWAIT) &&
 		       !call_family(ABI_FAMILY_REAP, 0, 0) &&
 		       !sigaction(SIGCHLD, NULL, &sa) &&
-		       !(sa.sa_flags & SA_NOCLDWAIT),
+		       !(sa.sa_flags & (SA_NOCLDWAIT | SA_NOCLDSTOP)),
 	       "children are not kept, or kept");
 	op.handle = 5;
 	op.verb = ABI_FAMILY_EXEC;
@@ -310,17 +499,44 @@ static void test_rest(void)
 	tap_ok(call_family(99, 0, 0) == -ENOSYS, "what is unknown says so");
 }
 
+/* With a signal that stops, blocked; the mask stays as it is. Signals from a
+ * terminal stop only groups that a process outside controls. */
+static int stop_by(int sig)
+{
+	sigset_t set, before, after;
+
+	setpgid(0, 0);
+	sigemptyset(&set);
+	sigaddset(&set, sig);
+	sigaddset(&set, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &set, &before);
+	raise(SIGUSR1); /* and would end it */
+	sigprocmask(SIG_BLOCK, NULL, &before);
+	if (call_family(ABI_FAMILY_STOP, 0, sig))
+		return 1;
+	sigprocmask(SIG_BLOCK, NULL, &after);
+	return memcmp(&before, &after, 8) ? 2 : 5;
+}
+
 static void test_stop(void)
 {
+	static const int sigs[] = {SIGSTOP, SIGTSTP, SIGTTIN};
 	s32 status;
-	int pid = fork();
+	int pid, i;
 
-	if (!pid)
-		_exit(call_family(ABI_FAMILY_STOP, 0, SIGSTOP) ? 1 : 5);
-	tap_ok(waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status) &&
-		       !kill(pid, SIGCONT) && waitpid(pid, &status, 0) == pid &&
-		       WEXITSTATUS(status) == 5,
-	       "a process stops, and goes on");
+	for (i = 0; i < 3; i++) {
+		fflush(stdout);
+		pid = fork();
+		if (!pid)
+			_exit(stop_by(sigs[i]));
+		tap_ok(waitpid(pid, &status, WUNTRACED) == pid &&
+			       WIFSTOPPED(status) &&
+			       WSTOPSIG(status) == sigs[i] &&
+			       !kill(pid, SIGCONT) &&
+			       waitpid(pid, &status, 0) == pid &&
+			       WEXITSTATUS(status) == 5,
+		       "a process stops by signal %d, and goes on", sigs[i]);
+	}
 }
 
 /* Threads of a restored process keep numbers of an earlier kernel. */
@@ -364,28 +580,40 @@ static void test_numbers(void)
 
 int main(void)
 {
-	int fd = memfd_create("family", 0);
+	int fd, end[2];
+	char byte;
 
+	close_range(3, ~0u, 0);
+	fd = memfd_create("family", 0);
 	dup2(fd, BEE_FAMILY_FD);
+	close(fd);
 	alarm(60); /* a child that is never found hangs the test */
 	test_fork();
+	test_fork_fails();
 	test_wait4();
 	test_waitid();
 	test_kill();
 	test_queue();
 	test_groups();
+	test_sessions();
+	test_stranger();
 	test_terminal();
 	test_peer();
 	test_stop();
 	test_rest();
 	test_numbers();
 	helper_error = -EAGAIN;
+	if (pipe(end))
+		return 1;
+	message_end = end[1];
 	fflush(stdout);
 	fd = fork();
 	if (!fd)
 		_exit(call_family(ABI_FAMILY_BEGIN, 0, 0) ? 1 : 2);
 	waitpid(fd, &child_status, 0);
-	tap_ok(WEXITSTATUS(child_status) == BEE_EXIT_REFUSED,
-	       "a child without a thread for signals ends");
+	close(end[1]);
+	tap_ok(WEXITSTATUS(child_status) == BEE_EXIT_REFUSED &&
+		       read(end[0], &byte, 1) == 1,
+	       "a child without a thread for signals says so and ends");
 	return tap_done();
 }

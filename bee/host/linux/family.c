@@ -99,6 +99,12 @@ static pid_t host_pid(s32 guest)
 	return guest > PID_BASE && guest < 2 * PID_BASE ? guest - PID_BASE : -1;
 }
 
+/* -guest, which is no number for the lowest one. */
+static s32 negate_number(s32 guest)
+{
+	return (s32)(0u - (u32)guest);
+}
+
 /* Translates the process number of a socket's peer to the guest's; 0 for a
  * process outside of the family. */
 s64 lin_sock(s32 handle, struct abi_sock_op *op)
@@ -140,9 +146,7 @@ s64 lin_counter(u64 value, u32 semaphore)
 /* Also true for a child that has ended, and so has no descriptors. */
 static int is_own_child(pid_t pid)
 {
-	siginfo_t info = {.si_pid = 0};
-
-	return !waitid(P_PID, (id_t)pid, &info, WNOHANG | WNOWAIT | WEXITED);
+	return !waitid(P_PID, (id_t)pid, NULL, WNOHANG | WNOWAIT | WEXITED);
 }
 
 int lin_family_has(s32 pid)
@@ -150,7 +154,7 @@ int lin_family_has(s32 pid)
 	struct stat mine, theirs;
 	char name[48];
 
-	if (pid <= 0 || fstat(BEE_FAMILY_FD, &mine))
+	if (fstat(BEE_FAMILY_FD, &mine))
 		return 0;
 	snprintf(name, sizeof(name), "/proc/%d/fd/%d", pid, BEE_FAMILY_FD);
 	if (!stat(name, &theirs))
@@ -159,12 +163,12 @@ int lin_family_has(s32 pid)
 	return is_own_child(pid);
 }
 
-/* 0 means the caller; -ESRCH for a process outside of the family. */
+/* 0 means the caller; -1 for a process outside of the family. */
 static pid_t family_pid(s32 guest)
 {
 	pid_t pid = guest ? host_pid(guest) : getpid();
 
-	return pid == getpid() || lin_family_has(pid) ? pid : -ESRCH;
+	return pid == getpid() || lin_family_has(pid) ? pid : -1;
 }
 
 /* Signals ------------------------------------------------------------------ */
@@ -186,10 +190,13 @@ static int is_taken(s32 sig)
  * signal. */
 static s64 send_signal(pid_t pid, s32 sig, siginfo_t *info)
 {
-	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
 	s64 rc = -ESRCH;
+	int fd;
 
-	if (fd < 0)
+	if (pid == -1)
+		return -ESRCH;
+	fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (fd == -1)
 		return -errno;
 	if (lin_family_has(pid))
 		rc = errno_result(
@@ -231,13 +238,11 @@ static s64 kill_processes(struct abi_family_op *op)
 	if (is_taken(sig))
 		return -EINVAL;
 	if (op->pid > 0)
-		return host_pid(op->pid) < 0
-			       ? -ESRCH
-			       : send_signal(host_pid(op->pid), sig, NULL);
+		return send_signal(host_pid(op->pid), sig, NULL);
 	if (op->pid == -1)
 		return signal_many(0, sig);
-	group = op->pid ? host_pid(-op->pid) : getpgrp();
-	if (group < 0)
+	group = op->pid ? host_pid(negate_number(op->pid)) : getpgrp();
+	if (group == -1)
 		return -ESRCH;
 	rc = signal_many(group, sig);
 	op->status = group == getpgrp();
@@ -251,11 +256,9 @@ static s64 queue_signal(const struct abi_family_op *op)
 	memcpy(&info, op->info, sizeof(info));
 	if (is_taken(info.si_signo))
 		return -EINVAL;
-	if (host_pid(info.si_pid) > 0)
+	if (host_pid(info.si_pid) != -1)
 		info.si_pid = host_pid(info.si_pid);
-	return host_pid(op->pid) < 0
-		       ? -ESRCH
-		       : send_signal(host_pid(op->pid), info.si_signo, &info);
+	return send_signal(host_pid(op->pid), info.si_signo, &info);
 }
 
 /* Stops all threads; returns after a signal has continued them. */
@@ -265,10 +268,11 @@ static s64 stop_here(s32 sig)
 
 	if (sig == SIGSTOP)
 		return errno_result(kill(getpid(), SIGSTOP));
-	sigemptyset(&set);
-	sigaddset(&set, sig);
+	pthread_sigmask(SIG_SETMASK, NULL, &old);
+	set = old;
+	sigdelset(&set, sig);
 	syscall(SYS_tgkill, getpid(), gettid(), sig);
-	pthread_sigmask(SIG_UNBLOCK, &set, &old);
+	pthread_sigmask(SIG_SETMASK, &set, NULL);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return 0;
 }
@@ -299,15 +303,14 @@ static s64 fork_process(struct abi_family_op *op)
 		return -EAGAIN;
 	}
 	pid = lin_thread_fork();
-	if (end[pid == 0 ? 0 : 1] >= 0)
-		close(end[pid == 0 ? 0 : 1]);
+	close(end[pid == 0 ? 0 : 1]); /* -1 without sockets */
 	if (pid == 0) {
 		lin_vfork_begin(end[1], op->stack, op->stack_len);
 		lin_proc_child();
 		op->pid = lin_family_guest(getpid());
 	}
 	pthread_mutex_unlock(&forking);
-	if (pid < 0 && end[0] >= 0)
+	if (pid < 0)
 		close(end[0]);
 	if (pid > 0)
 		op->handle = end[0];
@@ -323,12 +326,18 @@ static s64 begin_child(void)
 	_exit(BEE_EXIT_REFUSED);
 }
 
-/* pid as for wait4 and kill: 0 and -1 are not translated, -n is a group. */
-static s32 wait_target(s32 pid)
+/* As for wait4: 0 and -1 are not translated, -n is a group. 0 or an errno. */
+static s64 wait_target(s32 guest, s32 *pid)
 {
-	if (pid == 0 || pid == -1)
-		return pid;
-	return pid > 0 ? host_pid(pid) : -host_pid(-pid);
+	*pid = guest;
+	if (guest == -1 || guest == negate_number(guest))
+		return 0; /* 0, and what the kernel refuses */
+	*pid = host_pid(guest < 0 ? negate_number(guest) : guest);
+	if (*pid == -1)
+		return -ECHILD;
+	if (guest < 0)
+		*pid = -*pid;
+	return 0;
 }
 
 static s64 call_kernel(u32 options, u64 nr, const u64 arg[6])
@@ -341,13 +350,13 @@ static s64 call_kernel(u32 options, u64 nr, const u64 arg[6])
 
 static s64 wait_one(struct abi_family_op *op)
 {
-	s32 pid = wait_target(op->pid);
+	s32 pid;
+	s64 rc = wait_target(op->pid, &pid);
 	const u64 arg[6] = {(u64)pid, (u64)(__UINTPTR_TYPE__)&op->status,
-			    op->options, (u64)(__UINTPTR_TYPE__)op->usage, 0};
-	s64 rc;
+			    op->options, (u64)(__UINTPTR_TYPE__)op->usage};
 
-	if (op->pid != -1 && op->pid && host_pid(abs(op->pid)) < 0)
-		return -ECHILD;
+	if (rc)
+		return rc;
 	rc = call_kernel(op->options, SYS_wait4, arg);
 	if (rc <= 0)
 		return rc;
@@ -366,15 +375,14 @@ static s64 wait_info(struct abi_family_op *op)
 			    (u64)(__UINTPTR_TYPE__)op->usage};
 	s64 rc;
 
-	if (op->status != P_ALL && id < 0)
+	if (op->status != P_ALL && id == -1)
 		return -ECHILD;
 	if (op->status == P_PID && !id)
 		return -EINVAL;
 	rc = call_kernel(op->options, SYS_waitid, arg);
 	if (rc < 0 || !info.si_pid)
 		return rc;
-	if (info.si_code == CLD_EXITED || info.si_code == CLD_KILLED ||
-	    info.si_code == CLD_DUMPED)
+	if (info.si_code != CLD_STOPPED && info.si_code != CLD_CONTINUED)
 		lin_robust_await(info.si_pid);
 	lin_signals_settle();
 	info.si_pid = lin_family_guest(info.si_pid);
@@ -386,12 +394,9 @@ static s64 wait_info(struct abi_family_op *op)
 
 static s64 group_of(s32 guest, pid_t (*ask)(pid_t))
 {
-	pid_t pid = family_pid(guest), group;
+	pid_t group = ask(family_pid(guest)); /* -ESRCH for -1 */
 
-	if (pid < 0)
-		return pid;
-	group = ask(pid);
-	return group < 0 ? -errno : lin_family_guest(group);
+	return group == -1 ? -errno : lin_family_guest(group);
 }
 
 static s64 set_group(const struct abi_family_op *op)
@@ -399,30 +404,30 @@ static s64 set_group(const struct abi_family_op *op)
 	pid_t pid = op->pid ? host_pid(op->pid) : 0;
 	pid_t group = op->status ? host_pid(op->status) : 0;
 
-	if (pid < 0)
+	if (pid == -1)
 		return -ESRCH;
-	return group < 0 ? -EPERM : errno_result(setpgid(pid, group));
+	return group == -1 ? -EPERM : errno_result(setpgid(pid, group));
 }
 
 static s64 set_session(void)
 {
 	pid_t id = setsid();
 
-	return id < 0 ? -errno : lin_family_guest(id);
+	return id == -1 ? -errno : lin_family_guest(id);
 }
 
 static s64 tty_group(s32 handle)
 {
 	pid_t group = tcgetpgrp(handle);
 
-	return group < 0 ? -errno : lin_family_guest(group);
+	return group == -1 ? -errno : lin_family_guest(group);
 }
 
 static s64 set_tty_group(const struct abi_family_op *op)
 {
 	pid_t group = host_pid(op->pid);
 
-	if (group < 0)
+	if (group == -1)
 		return op->pid < 0 ? -EINVAL : -ESRCH;
 	return errno_result(tcsetpgrp(op->handle, group));
 }
@@ -506,8 +511,7 @@ s64 lin_family(struct abi_family_op *op, u32 thread)
 		n = lin_family_next(host_pid(op->pid));
 		return n > 0 ? lin_family_guest((s32)n) : n;
 	case ABI_FAMILY_TEXT:
-		return host_pid(op->pid) > 0 &&
-				       lin_family_has(host_pid(op->pid))
+		return lin_family_has(host_pid(op->pid))
 			       ? lin_family_text(host_pid(op->pid),
 						 (u32)op->status, op->text,
 						 op->text_len)
