@@ -499,6 +499,84 @@ static void test_rest(void)
 	tap_ok(call_family(99, 0, 0) == -ENOSYS, "what is unknown says so");
 }
 
+static s64 read_counter(s32 fd)
+{
+	u64 n = 0;
+
+	return read(fd, &n, sizeof(n)) == sizeof(n) ? (s64)n : -errno;
+}
+
+static void test_counter(void)
+{
+	int next = next_free(), saved;
+	s32 fd = lin_counter(0, 0);
+
+	tap_ok(fd == next && is_open(fd, 0) && read_counter(fd) == -EAGAIN,
+	       "a counter begins at 0, never blocks and is not inherited");
+	close(fd);
+	fd = lin_counter(5, 0);
+	tap_ok(read_counter(fd) == 5 && read_counter(fd) == -EAGAIN,
+	       "or at another number, which is read at once");
+	close(fd);
+	fd = lin_counter(2, 1);
+	tap_ok(read_counter(fd) == 1 && read_counter(fd) == 1 &&
+		       read_counter(fd) == -EAGAIN,
+	       "a semaphore is counted down");
+	close(fd);
+	tap_ok(lin_counter(~0ull, 0) == -EIO && next_free() == next,
+	       "one that cannot have its number is closed");
+	limit_descriptors((u32)next);
+	tap_ok(lin_counter(5, 0) == -EMFILE, "or there is no descriptor");
+	limit_descriptors(1024);
+	saved = dup(0);
+	close(0);
+	fd = lin_counter(5, 0);
+	tap_ok(!fd && read_counter(fd) == 5, "0 is a descriptor");
+	close(0);
+	tap_ok(!call_family(ABI_FAMILY_KILL, GUEST + getpid(), 0) &&
+		       next_free() == 0,
+	       "and may be one that only a call needs");
+	dup2(saved, 0);
+	close(saved);
+}
+
+static s32 next_of(s32 pid)
+{
+	return (s32)call_family(ABI_FAMILY_NEXT, pid, 0);
+}
+
+static s64 text_of(s32 pid, char *text, u64 len)
+{
+	struct abi_family_op op = {.verb = ABI_FAMILY_TEXT,
+				   .pid = pid,
+				   .status = ABI_FAMILY_COMM,
+				   .text = text,
+				   .text_len = len};
+
+	return lin_family(&op, 0);
+}
+
+static void test_lists(void)
+{
+	struct abi_family_op name = {.verb = ABI_FAMILY_NAME,
+				     .path = "/a/beehive"};
+	s32 handle, status, own = GUEST + getpid(), found = 0, last = 0, pid;
+	s32 child = start_child(-1, 0, &handle);
+	char text[32] = "";
+
+	for (pid = next_of(0); pid > last; pid = next_of(last = pid))
+		found += pid == own || pid == child ? 1 : 100;
+	tap_ok(found == 2 && pid == 0, "the processes are listed in order");
+	tap_ok(!lin_family(&name, 0) && text_of(own, text, 32) == 8 &&
+		       !memcmp(text, "beehive\n", 8),
+	       "a process has a name");
+	tap_ok(text_of(GUEST + 1, text, 32) == -ESRCH &&
+		       text_of(5, text, 32) == -ESRCH,
+	       "which strangers have not");
+	call_family(ABI_FAMILY_KILL, child, SIGKILL);
+	wait_child(child, 0, &status);
+}
+
 /* With a signal that stops, blocked; the mask stays as it is. Signals from a
  * terminal stop only groups that a process outside controls. */
 static int stop_by(int sig)
@@ -537,6 +615,56 @@ static void test_stop(void)
 			       WEXITSTATUS(status) == 5,
 		       "a process stops by signal %d, and goes on", sigs[i]);
 	}
+}
+
+/* Keeps its number, whatever the kernel's is. */
+static void test_restored(void)
+{
+	s32 guest = 1, pid = 1, own = GUEST + 77;
+
+	tap_ok(!lin_family_restored(&guest, &pid) && !guest && !pid,
+	       "a run begins without a saved process");
+	lin_family_restore(own, getpid());
+	tap_ok(lin_family_restored(&guest, &pid) == 1 && guest == own &&
+		       pid == getpid(),
+	       "a restored process knows both its numbers");
+	tap_ok(lin_family_guest(getpid()) == own &&
+		       lin_family_guest(1) == GUEST + 1 &&
+		       lin_family_number(5) == 2 * GUEST + 5,
+	       "it keeps the guest's, and others have theirs");
+	tap_ok(!call_family(ABI_FAMILY_KILL, own, 0) &&
+		       call_family(ABI_FAMILY_GROUP, own, 0) ==
+			       lin_family_guest(getpgrp()) &&
+		       call_family(ABI_FAMILY_KILL, GUEST + 1, 0) == -ESRCH,
+	       "by which it is found");
+	lin_family_restore(2 * GUEST + 77, getpid());
+	tap_ok(lin_family_number(5) == 3 * GUEST + 5,
+	       "new threads have other numbers than the restored one");
+	lin_family_restore(0, 0);
+	lin_family_numbered(0x3fffffff);
+}
+
+/* Of children in a row, those with an odd number outlive the others. */
+static void test_odd_numbers(void)
+{
+	s32 child[8], handle, status;
+	int i, good = 0;
+
+	for (i = 0; i < 8; i++)
+		child[i] = start_child(-1, 0, &handle);
+	for (i = 0; i < 8; i++)
+		if (child[i] % 2 == 0) {
+			call_family(ABI_FAMILY_KILL, child[i], SIGKILL);
+			wait_child(child[i], 0, &status);
+		}
+	for (i = 0; i < 8; i++)
+		good += lin_family_lives((u32)child[i]) == child[i] % 2;
+	tap_ok(good == 8, "each thread's number is asked for itself");
+	for (i = 0; i < 8; i++)
+		if (child[i] % 2) {
+			call_family(ABI_FAMILY_KILL, child[i], SIGKILL);
+			wait_child(child[i], 0, &status);
+		}
 }
 
 /* Threads of a restored process keep numbers of an earlier kernel. */
@@ -600,7 +728,11 @@ int main(void)
 	test_terminal();
 	test_peer();
 	test_stop();
+	test_counter();
+	test_lists();
 	test_rest();
+	test_restored();
+	test_odd_numbers();
 	test_numbers();
 	helper_error = -EAGAIN;
 	if (pipe(end))
