@@ -278,6 +278,7 @@ static void check_saved(void)
 	u8 *bytes;
 
 	pair[1].map = (struct bee_map){site, &pc, 2, 1, pair[1].stubs, 16};
+	pair[1].rw.sites_max = pair[1].rw.pcs_max = 100;
 	bytes = malloc(bee_images_size());
 	bee_images_save(bytes);
 	pair[1].text_left = 0;
@@ -291,6 +292,11 @@ static void check_saved(void)
 		       copy->map.site[1].addr == 6 && copy->map.pc != &pc &&
 		       copy->map.pc[0].stub == pair[1].stubs,
 	       "with its sites");
+	/* bee_image_free frees as many as were allocated */
+	tap_ok(copy && copy->rw.site == copy->map.site &&
+		       copy->rw.sites_max == 2 && copy->rw.pc == copy->map.pc &&
+		       copy->rw.pcs_max == 1,
+	       "and memory for no more than these");
 	bee_images_put();
 	free(bytes);
 	allocated = 0; /* the copy stays */
