@@ -57,7 +57,7 @@ func (s *system) idle(now time.Time) policy.Fact[time.Duration] {
 func (s *system) uptime() time.Duration {
 	text, _, _ := strings.Cut(s.read("proc/uptime"), " ")
 	v, err := strconv.ParseFloat(text, 64)
-	if err != nil || v < 0 || v > 1e9 {
+	if err != nil || !(v >= 0 && v <= 1e9) { // nor NaN
 		return 0
 	}
 	return time.Duration(v * float64(time.Second))

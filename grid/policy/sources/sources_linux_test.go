@@ -96,6 +96,17 @@ func TestIdleTerminals(t *testing.T) {
 	wantFact(t, v.system(nil).idle(noon), "0s: input at /dev/tty1")
 }
 
+// The kernel's text that is no time, or none that a machine has been up, counts as 0.
+func TestIdleUptime(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "0s", "soon": "0s", "-5.00 1.00": "0s", "1000000001": "0s", "NaN": "0s", "1e300": "0s",
+		"0.00 0.00": "0s", "0.25 0.00": "250ms", "1000000000.00 1.00": "277777h46m40s",
+	} {
+		v := newTree(t, map[string]string{"proc/uptime": text})
+		wantFact(t, v.system(nil).idle(noon), want+": input at the machine's start")
+	}
+}
+
 const devices = `I: Bus=0011 Vendor=0001 Product=0001 Version=ab41
 N: Name="AT Translated Set 2 keyboard"
 H: Handlers=sysrq kbd event0 leds
