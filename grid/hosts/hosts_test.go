@@ -89,6 +89,21 @@ func TestProblems(t *testing.T) {
 	}
 }
 
+// A time limit is at least one second and at most one day.
+func TestTimeOuts(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"0": 0, "-1": 0, "86401": 0, "1.5": 0, "1": time.Second, "86400": 24 * time.Hour,
+	} {
+		file, err := Read("x", []byte(`<OmniRpcConfig><TimeOut second="`+text+`"/><Host name="a"/></OmniRpcConfig>`))
+		if want == 0 && (err == nil || !strings.Contains(err.Error(), "from 1 to 86400")) {
+			t.Errorf("%s: %v, want an error", text, err)
+		}
+		if want != 0 && (err != nil || file.Timeout != want) {
+			t.Errorf("%s: %v, want %v", text, err, want)
+		}
+	}
+}
+
 // The largest number of jobs is taken.
 func TestMostJobs(t *testing.T) {
 	file, err := Read("x", []byte(`<OmniRpcConfig><Host name="a"><JobScheduler maxjob="4096"/></Host></OmniRpcConfig>`))

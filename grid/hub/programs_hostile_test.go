@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -100,6 +101,23 @@ func TestHostileUserPrograms(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 	ada.noCalls()
+}
+
+// A program has at most 1 GiB. One of that size is refused by a smaller quota alone.
+func TestLargestProgram(t *testing.T) {
+	w := newWorld(t, nil)
+	eve := w.addUser("eve", Terms{Bytes: 1})
+	for n, want := range map[int64]string{
+		1<<30 + 1: "at most 1073741824 bytes", -1: "at most 1073741824 bytes", 1 << 30: "than the quota of user eve leaves",
+	} {
+		answer := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodPost, "/v1/programs", strings.NewReader(""))
+		r.ContentLength = n
+		w.hub.storeProgram(answer, r, viewer{user: eve.id})
+		if !strings.Contains(answer.Body.String(), want) {
+			t.Errorf("%d bytes: %s, want %q", n, answer.Body, want)
+		}
+	}
 }
 
 // Nobody opens programs without end, and an agent that does not know them gets none.
