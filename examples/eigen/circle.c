@@ -123,6 +123,4 @@ void eigen_circle_size(struct eigen_contour *c, int n, int wide)
 		c->moments = (need + c->block - 1) / c->block;
 	if (c->moments > most)
 		c->moments = most;
-	if (c->moments < 1)
-		c->moments = 1;
 }

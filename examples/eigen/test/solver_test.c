@@ -422,6 +422,28 @@ static void test_pencils(void)
 	rmdir(folder);
 }
 
+/* The trace estimate of three eigenvalues, without an error of its own. */
+static void test_estimate_fits(void)
+{
+	struct eigen_contour c = {.center = 4, .radius = 4, .block = 16};
+	struct eigen_pair pair[] = {{2, 0}, {4, 0}, {7, 0}};
+	struct eigen_found found = {
+		.rank = 5, .count = 3, .pair = pair, .estimate = 4};
+	struct eigen_evidence e = {.contour = &c,
+				   .found = &found,
+				   .tolerance = 1e-8,
+				   .inertia = 3};
+	struct eigen_verdict v;
+
+	c.moments = 4;
+	eigen_verdict_make(&e, &v);
+	tap_ok(v.faults == 0, "an estimate that differs by 1 fits");
+	found.estimate = 4.01;
+	eigen_verdict_make(&e, &v);
+	tap_ok(v.faults == 1 && strstr(v.fault[0], "trace estimate"),
+	       "and one that differs by more does not");
+}
+
 /* The verdict, without a run ---------------------------------------------- */
 
 static void test_verdict(void)
@@ -634,6 +656,7 @@ int main(void)
 {
 	test_worker();
 	test_verdict();
+	test_estimate_fits();
 	test_each_pair();
 	test_exact();
 	test_many_faults();
