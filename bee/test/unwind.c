@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "abi/include/elf.h"
 #include "bee/core/core.h"
 #include "tests/tap.h"
 
@@ -113,6 +114,25 @@ static int edges_sorted(u32 n)
 	return 1;
 }
 
+/* A file that is nothing but its header, whose end is a program header. */
+static void test_last_bytes(void)
+{
+	Elf64_Ehdr eh = {.e_phentsize = sizeof(Elf64_Phdr),
+			 .e_phoff = sizeof(eh) - sizeof(Elf64_Phdr),
+			 .e_phnum = 2};
+	u8 *file = malloc(sizeof(eh));
+	struct elf_phdr ph;
+
+	memcpy(file, &eh, sizeof(eh));
+	tap_ok(bee_file_phdr(file, sizeof(eh), 0, &ph) &&
+		       !memcmp(&ph, file + eh.e_phoff, sizeof(ph)),
+	       "a program header may end with the file");
+	tap_ok(!bee_file_phdr(file, sizeof(eh), 1, &ph) &&
+		       !bee_file_phdr(file, sizeof(eh) - 1, 0, &ph),
+	       "but not behind it");
+	free(file);
+}
+
 int main(int argc, char **argv)
 {
 	struct abi_elf_plan plan;
@@ -160,6 +180,7 @@ int main(int argc, char **argv)
 	}
 	tap_ok(ok, "a file cut short has no sections");
 	test_moved(argv[2]);
+	test_last_bytes();
 	free(file);
 	return tap_done();
 }

@@ -346,6 +346,27 @@ static void test_sizes(void)
 	}
 }
 
+/* Texts that follow one another at once, and an empty one, are accepted. */
+static void test_ranges(void)
+{
+	PREPARE("\xc3\x90");
+	rw.text[0].len = 0;
+	tap_ok(!bee_rewrite(&rw), "an empty text");
+	PREPARE("\xc3\x90");
+	rw.texts = 2;
+	rw.text[1] = (struct bee_text){text + 2, TEXT + 2, 2};
+	tap_ok(!bee_rewrite(&rw), "a text behind another");
+	PREPARE("\xc3\x90");
+	rw.texts = 2;
+	rw.text[1] = (struct bee_text){text + 1, TEXT + 1, 2};
+	tap_ok(bee_rewrite(&rw) == -8 && strstr(rw.why, "out of order"),
+	       "a text that begins in another is refused");
+	PREPARE("\xc3\x90");
+	rw.text[0].addr = ~0ull;
+	tap_ok(bee_rewrite(&rw) == -8 && strstr(rw.why, "out of order"),
+	       "so is one beyond all addresses");
+}
+
 /* A lea names what stands in a gap that is partly data, behind one byte. */
 static void test_blocks(void)
 {
@@ -594,6 +615,7 @@ int main(void)
 	test_named_targets();
 	test_gaps();
 	test_sizes();
+	test_ranges();
 	test_blocks();
 	test_edges();
 	test_headers();
