@@ -26,8 +26,9 @@ type bounds struct {
 	Network bool        `json:"network"` // the machine's
 	Read    []string    `json:"read"`    // beside the system's directories
 	Write   []string    `json:"write"`
-	Hide    []string    `json:"hide"`          // wherever else they may be seen
-	Job     string      `json:"job,omitempty"` // its folders are at the places of jobDirs
+	Hide    []string    `json:"hide"`              // wherever else they may be seen
+	Job     string      `json:"job,omitempty"`     // its folders are at the places of jobDirs
+	Program string      `json:"program,omitempty"` // of a job: its file, at programPlace
 	RunAs   int         `json:"run_as"`
 	Probe   bool        `json:"probe"` // start no program, only check the bounds
 }

@@ -101,11 +101,17 @@ func (a *Agent) boundsFor(dirs, files []string) bounds {
 	b.Write = append(slices.Clone(b.Write), dirs...)
 	b.Read = append(slices.Clone(b.Read), files...)
 	for _, file := range files {
-		if isWithin(file, filepath.Dir(a.work)) && b.RunAs != 0 {
-			os.Chmod(file, 0o555) // the folder above is open to the agent alone
-		}
+		a.letRead(file)
 	}
 	return b
+}
+
+// letRead lets the user of confined programs read a file of the agent's. The folder above is open
+// to the agent alone.
+func (a *Agent) letRead(file string) {
+	if isWithin(file, filepath.Dir(a.work)) && a.confined.RunAs != 0 {
+		os.Chmod(file, 0o555)
+	}
 }
 
 // makeOwn makes a directory that a program may write to.

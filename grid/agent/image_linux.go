@@ -26,6 +26,10 @@ var jobDirs = []struct{ name, guest string }{{"job", jobDir}, {"tmp", "/tmp"}, {
 
 const jobDir = "/job"
 
+// programPlace is the name of a movable program's file, also for the program: it may start itself
+// after a move, and it may have read the name before.
+const programPlace = "/program"
+
 const unbounded = 1 << 62
 
 // errLarge says why an image was not made.

@@ -275,7 +275,7 @@ func (m *movable) command() (*command, error) {
 	if err := a.makeReport(m.report); err != nil {
 		return nil, err
 	}
-	files := []string{a.mover.bee, m.path}
+	files := []string{a.mover.bee}
 	args := []string{a.mover.bee, "--idle", "--control", streamNumber, "--report", m.report, "--nonce", fmt.Sprintf("%016x", m.nonce)}
 	l := a.limitsFor(m.exec.Limits)
 	if a.bee.isSet() && l.Memory > 0 {
@@ -284,16 +284,17 @@ func (m *movable) command() (*command, error) {
 	}
 	if m.fifo != nil {
 		files = append(files, m.fifo.Name())
-		args = append(args, "--restore", m.fifo.Name(), m.path)
+		args = append(args, "--restore", m.fifo.Name(), programPlace)
 	} else {
 		args = append(args, "--clean-env", "--env", guestPATH, "--env", "TMPDIR=/tmp")
 		for _, v := range m.exec.Env {
 			args = append(args, "--env", v)
 		}
-		args = append(append(args, "--name", m.exec.Name, m.path), m.exec.Args...)
+		args = append(append(args, "--name", m.exec.Name, programPlace), m.exec.Args...)
 	}
 	b := a.boundsFor([]string{m.dir, m.report}, files)
-	b.Job = m.dir
+	b.Job, b.Program = m.dir, m.path
+	a.letRead(m.path)
 	return &command{path: a.mover.bee, dir: m.dir, cwd: jobDir, env: os.Environ(), args: args, bounds: b, limits: l, control: true}, nil
 }
 

@@ -211,6 +211,14 @@ func (r *newRoot) cloneParts(b *bounds) ([]part, error) {
 			return nil, err
 		}
 	}
+	if b.Program != "" {
+		p, err := cloneMounts(b.Program, r.plain)
+		p.path = programPlace
+		parts = append(parts, p)
+		if err != nil {
+			return nil, err
+		}
+	}
 	hidden := func(path string) bool {
 		return slices.ContainsFunc(b.Hide, func(dir string) bool { return isWithin(path, dir) })
 	}
