@@ -13,6 +13,7 @@
 #ifndef ABI_INCLUDE_SNAPSHOT_H
 #define ABI_INCLUDE_SNAPSHOT_H
 
+#include "abi.h"
 #include "siginfo.h"
 #include "thread_state.h"
 
@@ -45,6 +46,7 @@ struct abi_snap_process {
 	struct abi_snap_alarm timer[ABI_SNAP_TIMERS];
 	char comm[16];
 	char cwd[ABI_PATH_MAX], exe[ABI_PATH_MAX];
+	char interp[ABI_ELF_INTERP_MAX]; /* the dynamic loader, or empty */
 };
 
 struct abi_snap_thread {
@@ -80,6 +82,8 @@ enum abi_snap_kind {
 	ABI_SNAP_PIPE,	   /* an end of pipe `pipe` of this process */
 	ABI_SNAP_EVENT,	   /* an eventfd of this process */
 	ABI_SNAP_EPOLL,	   /* its entries are struct abi_snap_watch */
+	ABI_SNAP_TIMER,	   /* a timerfd */
+	ABI_SNAP_SIGNAL,   /* a signalfd */
 };
 
 struct abi_snap_desc {
@@ -89,7 +93,11 @@ struct abi_snap_desc {
 	u32 std;
 	u32 pipe, writes; /* PIPE: its number; 1: the end to write to */
 	u32 semaphore;	  /* EVENT: 1 if it is one (EFD_SEMAPHORE) */
-	u64 pos, size;	  /* pos of EVENT: its counter */
+	/* pos of EVENT: its counter; of TIMER: expirations that were not read;
+	 * of SIGNAL: its set */
+	u64 pos, size;
+	u64 next_ns, interval_ns; /* TIMER: on the guest's CLOCK_MONOTONIC */
+	u32 clock, zero;	  /* TIMER: of timerfd_create */
 	u8 sha256[32];
 	char path[ABI_PATH_MAX];
 };
@@ -116,6 +124,7 @@ struct abi_snap_area {
 #define ABI_SNAP_IMAGE 8u
 #define ABI_SNAP_BRK 16u
 #define ABI_SNAP_STACK 32u
+#define ABI_SNAP_TEXT 128u /* of a library; with IMAGE: its stubs */
 
 /*
  * on: until it is turned off, a call that waits ends as if a signal had come

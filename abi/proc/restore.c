@@ -19,6 +19,7 @@
 #include "abi/thread/lock.h"
 #include "abi/thread/thread.h"
 #include "abi/time/cpu_timer.h"
+#include "abi/time/time.h"
 #include "abi/uapi/linux.h"
 #include "base/errno.h"
 
@@ -27,7 +28,9 @@
 #define UNBLOCKABLE (1ull << (ABI_SIGKILL - 1) | 1ull << (ABI_SIGSTOP - 1))
 #define ALT_FLAGS (ABI_SS_DISABLE | ABI_SS_ONSTACK | ABI_SS_AUTODISARM)
 #define AREA_BITS                                                              \
-	(ABI_SNAP_COMMITTED | ABI_SNAP_IMAGE | ABI_SNAP_BRK | ABI_SNAP_STACK)
+	(ABI_SNAP_COMMITTED | ABI_SNAP_IMAGE | ABI_SNAP_BRK | ABI_SNAP_STACK | \
+	 ABI_SNAP_TEXT)
+#define TEXT_BITS (ABI_SNAP_IMAGE | ABI_SNAP_TEXT)
 /* Flags of open(2) that create, or change what is opened. */
 #define OPENING (ABI_O_CREAT | ABI_O_EXCL | ABI_O_TRUNC | ABI_O_CLOEXEC)
 
@@ -58,7 +61,9 @@ static int process_wrong(const struct abi_snap_process *s)
 	       s->brk < SKEP_BRK_START ||
 	       s->brk > SKEP_BRK_START + SKEP_BRK_SIZE ||
 	       !abi_is_string(s->comm, sizeof(s->comm)) || !is_path(s->cwd) ||
-	       !is_path(s->exe) || alarms_wrong(s->itimer, ABI_ITIMERS) ||
+	       !is_path(s->exe) ||
+	       !abi_is_string(s->interp, sizeof(s->interp)) ||
+	       alarms_wrong(s->itimer, ABI_ITIMERS) ||
 	       alarms_wrong(s->timer, ABI_ALARMS);
 }
 
@@ -97,6 +102,7 @@ int abi_restore_process(struct abi_proc *p, const struct abi_snap_process *s)
 	abi_memcpy(p->comm, s->comm, sizeof(p->comm));
 	abi_memcpy(p->cwd, s->cwd, sizeof(p->cwd));
 	abi_memcpy(p->exe, s->exe, sizeof(p->exe));
+	abi_memcpy(p->interp, s->interp, sizeof(p->interp));
 	return 0;
 }
 
@@ -114,7 +120,8 @@ int abi_restore_area(struct abi_proc *p, const struct abi_snap_area *s)
 	    (s->prot & ABI_PROT_WRITE && s->prot & ABI_PROT_EXEC) ||
 	    s->bits & ~AREA_BITS ||
 	    (s->prot && !(s->bits & ABI_SNAP_COMMITTED)) ||
-	    (s->prot & ABI_PROT_EXEC && !(s->bits & ABI_SNAP_IMAGE)))
+	    (s->prot & ABI_PROT_EXEC && !(s->bits & TEXT_BITS)) ||
+	    (s->bits & ABI_SNAP_TEXT && !(s->prot & ABI_PROT_EXEC)))
 		return -LINUX_EINVAL;
 	abi_lock(p, &p->space.change);
 	if (!abi_space_room(&p->space) ||
@@ -204,23 +211,54 @@ static u32 desc_kind(u32 kind)
 		return ABI_DESC_EVENT;
 	case ABI_SNAP_EPOLL:
 		return ABI_DESC_EPOLL;
+	case ABI_SNAP_TIMER:
+		return ABI_DESC_TIMER;
+	case ABI_SNAP_SIGNAL:
+		return ABI_DESC_SIGNAL;
 	default:
 		return ABI_DESC_FREE;
 	}
 }
 
-/* Neither has a handle. */
-static int take_anonymous(struct abi_desc *d, const struct abi_snap_desc *s)
+static int take_timer(struct abi_desc *d, const struct abi_snap_desc *s)
 {
+	d->timer.ticks = s->pos;
+	d->timer.next_ns = s->next_ns;
+	d->timer.interval_ns = s->interval_ns;
+	d->timer.clock = s->clock;
+	return s->clock == ABI_CLOCK_ID_REALTIME ||
+			       s->clock == ABI_CLOCK_ID_MONOTONIC ||
+			       s->clock == ABI_CLOCK_ID_BOOTTIME
+		       ? 0
+		       : -LINUX_EINVAL;
+}
+
+/* None of them has a handle. */
+static int take_anonymous(struct abi_proc *p, struct abi_desc *d,
+			  const struct abi_snap_desc *s)
+{
+	static const char *const names[] = {
+		[ABI_SNAP_EVENT] = "anon_inode:[eventfd]",
+		[ABI_SNAP_EPOLL] = "anon_inode:[eventpoll]",
+		[ABI_SNAP_TIMER] = "anon_inode:[timerfd]",
+		[ABI_SNAP_SIGNAL] = "anon_inode:[signalfd]"};
+
 	d->pos = 0;
-	if (s->kind == ABI_SNAP_EPOLL) {
-		abi_strcpy(d->path, "anon_inode:[eventpoll]", sizeof(d->path));
+	abi_strcpy(d->path, names[s->kind], sizeof(d->path));
+	switch (s->kind) {
+	case ABI_SNAP_EVENT:
+		d->value = s->pos;
+		d->code = s->semaphore != 0;
+		return s->pos > ABI_EVENTFD_MAX ? -LINUX_EINVAL : 0;
+	case ABI_SNAP_TIMER:
+		return take_timer(d, s);
+	case ABI_SNAP_SIGNAL:
+		d->value = s->pos & ~UNBLOCKABLE;
+		p->fds.signalfds = 1;
+		return 0;
+	default:
 		return 0;
 	}
-	abi_strcpy(d->path, "anon_inode:[eventfd]", sizeof(d->path));
-	d->value = s->pos;
-	d->code = s->semaphore != 0;
-	return s->pos > ABI_EVENTFD_MAX ? -LINUX_EINVAL : 0;
 }
 
 /* A stream is attached as at a start, but the description is also `index`. */
@@ -250,8 +288,8 @@ static int take_desc(struct abi_proc *p, const struct abi_snap_desc *s,
 	if (d->kind == ABI_DESC_FREE ||
 	    (s->kind == ABI_SNAP_NULL && d->kind != ABI_DESC_NULL))
 		return -LINUX_EINVAL;
-	if (s->kind == ABI_SNAP_EVENT || s->kind == ABI_SNAP_EPOLL)
-		return take_anonymous(d, s);
+	if (s->kind >= ABI_SNAP_EVENT)
+		return take_anonymous(p, d, s);
 	if (s->kind == ABI_SNAP_PIPE || s->kind == ABI_SNAP_STD)
 		(void)abi_fd_name(p, d); /* streams need no name */
 	else

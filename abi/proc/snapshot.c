@@ -7,6 +7,7 @@
  */
 #include "abi/include/snapshot.h"
 #include "abi/fs/desc.h"
+#include "abi/fs/fd.h"
 #include "abi/fs/ops.h"
 #include "abi/include/mem.h"
 #include "abi/mm/space.h"
@@ -29,7 +30,8 @@ _Static_assert(sizeof(struct abi_snap_action) == sizeof(struct abi_sigaction) &&
 _Static_assert(ABI_SNAP_COMMITTED == ABI_AREA_COMMITTED &&
 		       ABI_SNAP_IMAGE == ABI_AREA_IMAGE &&
 		       ABI_SNAP_BRK == ABI_AREA_BRK &&
-		       ABI_SNAP_STACK == ABI_AREA_STACK,
+		       ABI_SNAP_STACK == ABI_AREA_STACK &&
+		       ABI_SNAP_TEXT == ABI_AREA_TEXT,
 	       "the same bits");
 
 #define STREAMS 3 /* standard input, output, error */
@@ -92,6 +94,10 @@ static u32 kind_of(const struct abi_proc *p, const struct abi_desc *d)
 		return ABI_SNAP_EVENT;
 	case ABI_DESC_EPOLL:
 		return ABI_SNAP_EPOLL;
+	case ABI_DESC_TIMER:
+		return ABI_SNAP_TIMER;
+	case ABI_DESC_SIGNAL:
+		return ABI_SNAP_SIGNAL;
 	case ABI_DESC_STREAM:
 		if (d->std)
 			return d->std <= STREAMS ? ABI_SNAP_STD : 0;
@@ -131,10 +137,6 @@ static const char *name_kind(const struct abi_desc *d)
 			       : " is neither a file nor a folder";
 	case ABI_DESC_COUNTER:
 		return " is an eventfd that another process has or had";
-	case ABI_DESC_TIMER:
-		return " is a timerfd";
-	case ABI_DESC_SIGNAL:
-		return " is a signalfd";
 	case ABI_DESC_TEXT:
 	case ABI_DESC_PROCESS:
 		return " is a file of /proc or /sys";
@@ -159,6 +161,21 @@ static int judge_numbers(struct abi_proc *p, char *why, u64 size)
 	return 0;
 }
 
+/*
+ * A shared mapping becomes memory of its own, so nobody may write to it, or to
+ * its file: no program does below /usr (Filesystem Hierarchy Standard). glibc
+ * maps the cache of its character sets so.
+ */
+static int is_constant(struct abi_proc *p, const struct abi_area *a)
+{
+	static const char below[] = "/usr/";
+	u32 file = p->space.backing[a->backing].file;
+
+	return a->bits & ABI_AREA_NOWRITE && a->backing && file &&
+	       !abi_memcmp(abi_fd_pinned_path(p, file - 1), below,
+			   sizeof(below) - 1);
+}
+
 static int judge_areas(struct abi_proc *p, char *why, u64 size)
 {
 	struct abi_area a;
@@ -169,12 +186,13 @@ static int judge_areas(struct abi_proc *p, char *why, u64 size)
 			return write_reason(why, size,
 					    "it has System V shared memory",
 					    ~0ull, "");
-		if (a.bits & ABI_AREA_SHARED)
+		if (a.bits & ABI_AREA_SHARED && !is_constant(p, &a))
 			return write_reason(
 				why, size,
 				"it has a shared mapping (MAP_SHARED)", ~0ull,
 				"");
-		if (a.prot & ABI_PROT_EXEC && !(a.bits & ABI_AREA_IMAGE))
+		if (a.prot & ABI_PROT_EXEC &&
+		    !(a.bits & (ABI_AREA_IMAGE | ABI_AREA_TEXT)))
 			return write_reason(
 				why, size, "it has code that it made or mapped",
 				~0ull, "");
@@ -184,11 +202,6 @@ static int judge_areas(struct abi_proc *p, char *why, u64 size)
 
 int abi_snap_judge(struct abi_proc *p, char *why, u64 size)
 {
-	if (p->interp[0])
-		return write_reason(
-			why, size,
-			"it is a dynamic program; link it statically", ~0ull,
-			"");
 	if (p->child || p->vfork.thread)
 		return write_reason(why, size,
 				    "it is not the first process of its run",
@@ -232,6 +245,7 @@ void abi_snap_process(struct abi_proc *p, struct abi_snap_process *out)
 	abi_memcpy(out->comm, p->comm, sizeof(out->comm));
 	abi_strcpy(out->cwd, p->cwd, sizeof(out->cwd));
 	abi_strcpy(out->exe, p->exe, sizeof(out->exe));
+	abi_strcpy(out->interp, p->interp, sizeof(out->interp));
 }
 
 int abi_snap_thread(struct abi_proc *p, u32 index, struct abi_snap_thread *out)
@@ -317,9 +331,15 @@ int abi_snap_desc(struct abi_proc *p, u32 i, struct abi_snap_desc *out,
 		out->pipe = d->pipe;
 		out->writes = (out->flags & ABI_O_ACCMODE) == ABI_O_WRONLY;
 	}
-	if (out->kind == ABI_SNAP_EVENT) {
+	if (out->kind == ABI_SNAP_EVENT || out->kind == ABI_SNAP_SIGNAL)
 		out->pos = d->value;
+	if (out->kind == ABI_SNAP_EVENT)
 		out->semaphore = d->code;
+	if (out->kind == ABI_SNAP_TIMER) {
+		out->pos = d->timer.ticks;
+		out->next_ns = d->timer.next_ns;
+		out->interval_ns = d->timer.interval_ns;
+		out->clock = d->timer.clock;
 	}
 	if (d->inherited) /* the host has the position */
 		out->pos = ~0ull;
@@ -363,10 +383,10 @@ int abi_snap_area(struct abi_proc *p, u64 addr, struct abi_snap_area *out,
 
 	if (!abi_space_next(p, addr, &a))
 		return 0;
-	*out = (struct abi_snap_area){a.start, a.end, a.prot,
-				      a.bits & (ABI_SNAP_COMMITTED |
-						ABI_SNAP_IMAGE | ABI_SNAP_BRK |
-						ABI_SNAP_STACK)};
+	*out = (struct abi_snap_area){
+		a.start, a.end, a.prot,
+		a.bits & (ABI_SNAP_COMMITTED | ABI_SNAP_IMAGE | ABI_SNAP_BRK |
+			  ABI_SNAP_STACK | ABI_SNAP_TEXT)};
 	*file = a.backing != 0;
 	return 1;
 }

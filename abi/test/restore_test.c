@@ -97,8 +97,8 @@ static int restore_area(u64 start, u64 end, u32 prot, u32 bits)
 static void check_areas(void)
 {
 	u64 at = SKEP_MMAP_START, page = SKEP_PAGE_SIZE;
-	const u32 bad[][2] = {{8, 1},  {RW | 4, 1}, {4, 1},
-			      {RW, 0}, {RW, 3},	    {RW, 0x201}};
+	const u32 bad[][2] = {{8, 1},  {RW | 4, 1}, {4, 1},   {RW, 0},
+			      {RW, 3}, {RW, 0x201}, {1, 129}, {7, 129}};
 	u32 i;
 
 	p = fake_proc();
@@ -132,7 +132,7 @@ static void check_files(void)
 	p = fake_proc();
 	WRONG(abi_restore_desc(p, &desc, -1), desc.index, 1u << 20);
 	WRONG(abi_restore_desc(p, &desc, -1), desc.kind, 0);
-	WRONG(abi_restore_desc(p, &desc, -1), desc.kind, ABI_SNAP_EPOLL + 1);
+	WRONG(abi_restore_desc(p, &desc, -1), desc.kind, ABI_SNAP_SIGNAL + 1);
 	WRONG(abi_restore_desc(p, &desc, -1), desc.path[1], 'x');
 	WRONG(abi_restore_desc(p, &desc, -1), desc.std, 3);
 	fill_records();
@@ -183,6 +183,11 @@ static void check_watches(void)
 	p = fake_proc();
 	tap_ok(restore_kind(0, ABI_SNAP_EVENT, ~0ull) == -LINUX_EINVAL,
 	       "a counter above the highest is refused");
+	fill_records();
+	desc.kind = ABI_SNAP_TIMER;
+	desc.clock = 2;
+	tap_ok(abi_restore_desc(p, &desc, -1) == -LINUX_EINVAL,
+	       "a timer of another clock is refused");
 	fake_free(p);
 	p = fake_proc();
 	tap_ok(!restore_kind(0, ABI_SNAP_EPOLL, 0) &&

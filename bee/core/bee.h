@@ -158,19 +158,29 @@ extern const char bee_usage[];
 
 #define BEE_NAME_MAX 128
 
+/* Which file it was: another one has another id, and so has a changed one. */
+struct bee_file_id {
+	u64 dev, ino, size;
+	s64 mtime_ns;
+};
+
 /* A rewritten file: the program, its loader, or a library. */
 struct bee_image {
 	struct abi_elf_plan plan;
 	u64 stubs, stubs_end; /* guest range of the stubs, page aligned */
-	u64 text, text_end;   /* of a library: the pages of its text */
+	u64 text, text_end;   /* of a library: the pages of its text, */
+	u64 offset;	      /* and where in its file they begin */
 	/* of a library: bytes of text still mapped; never changes for other
 	 * images */
 	u64 text_left;
 	char name[BEE_NAME_MAX]; /* the end of its path, for reports */
-	struct bee_rewrite rw;	 /* counts; `site` and `pc` remain allocated */
-	struct bee_map map;	 /* what a PC in a stub stands for */
-	u8 sha_file[32];	 /* of the whole file */
-	u8 sha_load[32];	 /* of the PT_LOAD contents, in order */
+	/* Of a library and the loader: its path, and which file that was. */
+	char path[ABI_PATH_MAX];
+	struct bee_file_id id;
+	struct bee_rewrite rw; /* counts; `site` and `pc` remain allocated */
+	struct bee_map map;    /* what a PC in a stub stands for */
+	u8 sha_file[32];       /* of the whole file */
+	u8 sha_load[32];       /* of the PT_LOAD contents, in order */
 	/* Only of the program: */
 	u64 started_ns; /* host->clock(MONOTONIC) when bee began; host sets it
 			 */

@@ -46,7 +46,8 @@ static int refuse_site(struct bee_work *w)
 
 /* Reading -------------------------------------------------------------- */
 
-s64 bee_image_read(const struct abi_host *os, s32 handle, u8 **bytes, u64 *len)
+s64 bee_image_read(const struct abi_host *os, s32 handle, u8 **bytes, u64 *len,
+		   struct bee_file_id *id)
 {
 	struct abi_stat st = {0};
 	struct abi_file_op op = {.verb = ABI_FILE_STAT, .stat = &st};
@@ -61,6 +62,7 @@ s64 bee_image_read(const struct abi_host *os, s32 handle, u8 **bytes, u64 *len)
 	if (!*bytes)
 		return -LINUX_ENOMEM;
 	*len = st.size;
+	*id = (struct bee_file_id){st.dev, st.ino, st.size, st.mtime_ns};
 	for (n = 1; (u64)io.offset < *len && n > 0; io.offset += n) {
 		io.buf = *bytes + io.offset;
 		io.len = *len - (u64)io.offset;
@@ -172,13 +174,16 @@ static void describe_segments(struct bee_work *w)
 		rw->slot[i] = BEE_SLOT(i);
 }
 
-/* Places stubs after the image, or at the end of the available space. */
+/* Places stubs after the image, at the end of the available space, or where
+ * they were. */
 static int place_stubs(struct bee_work *w, u64 len)
 {
 	struct bee_rewrite *rw = &w->image->rw;
 	u64 at = page_up(w->image->plan.end);
 
 	w->need = len;
+	if (w->exact) /* `len` is an estimate, and this is enough */
+		len = w->room_end - w->room;
 	if (len > w->most)
 		return -LINUX_ENOMEM;
 	if (w->room_end) {
@@ -189,7 +194,9 @@ static int place_stubs(struct bee_work *w, u64 len)
 	rw->stubs = guest_pointer(at);
 	rw->stubs_addr = at;
 	rw->stubs_len = len;
-	return (int)w->os->mem_commit(at, len, ABI_PROT_READ | ABI_PROT_WRITE);
+	return len ? (int)w->os->mem_commit(at, len,
+					    ABI_PROT_READ | ABI_PROT_WRITE)
+		   : 0;
 }
 
 /* `site` and `pc` are kept for crash reports and kicks; the caller frees

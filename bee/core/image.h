@@ -11,7 +11,8 @@
 /* Reads a complete file into memory of bee's own, to be freed by bee_os_free.
  * 0, or an errno; -ENOEXEC: it is no regular file, empty, or larger than 2
  * GiB. */
-s64 bee_image_read(const struct abi_host *os, s32 handle, u8 **bytes, u64 *len);
+s64 bee_image_read(const struct abi_host *os, s32 handle, u8 **bytes, u64 *len,
+		   struct bee_file_id *id);
 
 /* Rewriting (image.c) ------------------------------------------------------ */
 
@@ -23,6 +24,7 @@ struct bee_work {
 	u64 file_len;
 	/* Where stubs may be, at its end; room_end 0: after the segments. */
 	u64 room, room_end;
+	u32 exact;	   /* they must fill it, as they did before */
 	u64 most;	   /* maximum of bytes for stubs */
 	const char *cache; /* folder, or NULL */
 	/* neither report nor cache needs the file's digest */
@@ -58,6 +60,15 @@ struct bee_image *bee_images_take(void);
 const struct bee_image *bee_images_get_stub(u64 pc);
 const struct bee_image *bee_images_get_text(u64 pc);
 void bee_images_put(void);
+/*
+ * The image in slot `slot`, or NULL, until bee_images_put, which must be called
+ * in each case. bee_images_slots: all slots in use are below.
+ */
+const struct bee_image *bee_images_get(u32 slot);
+u32 bee_images_slots(void);
+/* Calls `visit` for the text of an image, and for its stubs: whole pages. */
+void bee_image_text(const struct bee_image *image,
+		    void (*visit)(void *to, u64 addr, u64 len), void *to);
 /* Image number `i` of the present images, for reports; NULL if there are
  * fewer. */
 const struct bee_image *bee_images_at(u32 i);

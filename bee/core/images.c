@@ -5,6 +5,7 @@
  * whoever removes an image waits until there is no reader: later readers do not
  * find the image.
  */
+#include "abi/include/page.h"
 #include "base/errno.h"
 #include "bee/core/image.h"
 
@@ -101,6 +102,37 @@ const struct bee_image *bee_images_get_text(u64 pc)
 			return image;
 	}
 	return 0;
+}
+
+const struct bee_image *bee_images_get(u32 slot)
+{
+	__atomic_fetch_add(&readers, 1, __ATOMIC_SEQ_CST);
+	return slot < IMAGES_MAX ? image_at(slot) : 0;
+}
+
+u32 bee_images_slots(void)
+{
+	return __atomic_load_n(&used, __ATOMIC_SEQ_CST);
+}
+
+void bee_image_text(const struct bee_image *image,
+		    void (*visit)(void *to, u64 addr, u64 len), void *to)
+{
+	const struct abi_elf_segment *s;
+	u64 start;
+	u32 i;
+
+	for (i = 0; !image->text && i < image->plan.segments; i++) {
+		s = &image->plan.segment[i];
+		start = ABI_PAGE_DOWN(s->addr);
+		if (s->prot & ABI_PROT_EXEC)
+			visit(to, start,
+			      ABI_PAGE_UP(s->addr + s->memsz) - start);
+	}
+	if (image->text)
+		visit(to, image->text, image->text_end - image->text);
+	if (image->stubs_end > image->stubs)
+		visit(to, image->stubs, image->stubs_end - image->stubs);
 }
 
 void bee_images_put(void)

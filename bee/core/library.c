@@ -2,12 +2,14 @@
 /*
  * Text that the guest maps from a file: host->text_file. abi calls it under its
  * lock of the address map, through the gate. The file is hostile, and may
- * change: it is read once, and only what was read is used.
+ * change: it is read once, and only what was read is used. And text of a
+ * snapshot, which is made again from its file.
  */
 #include "abi/include/page.h"
 #include "base/errno.h"
 #include "bee/core/core.h"
 #include "bee/core/image.h"
+#include "bee/core/snapshot.h"
 
 #define HEAD_MAX 0x10000u
 
@@ -17,6 +19,7 @@ struct library {
 	struct bee_image *image;
 	u8 *file;
 	u64 len;
+	u32 exact; /* stubs of a snapshot */
 };
 
 static s64 refuse_library(const struct library *l, const char *why)
@@ -75,6 +78,7 @@ static s64 fill_text(struct library *l)
 	if (!text)
 		return refuse_library(l, "it has several segments with code");
 	image->text = l->op->addr;
+	image->offset = l->op->offset;
 	image->text_end = ABI_PAGE_UP(text->addr + text->filesz);
 	image->text_left = image->text_end - image->text;
 	if (image->text_left > l->op->len)
@@ -90,8 +94,10 @@ static void set_name(struct bee_image *image, const char *path)
 	u64 n = path ? abi_strlen(path) : 0;
 	u64 skip = n < BEE_NAME_MAX ? 0 : n - BEE_NAME_MAX + 1;
 
-	if (path)
-		abi_strcpy(image->name, path + skip, BEE_NAME_MAX);
+	if (!path)
+		return;
+	abi_strcpy(image->name, path + skip, BEE_NAME_MAX);
+	abi_strcpy(image->path, path, sizeof(image->path));
 }
 
 static s64 rewrite_text(struct library *l)
@@ -103,6 +109,7 @@ static s64 rewrite_text(struct library *l)
 			     .file_len = l->len,
 			     .room = l->op->room,
 			     .room_end = l->op->room_end,
+			     .exact = l->exact,
 			     .most = l->op->most,
 			     .cache = o->cache,
 			     .no_digest = !o->cache && !o->report};
@@ -110,6 +117,9 @@ static s64 rewrite_text(struct library *l)
 
 	if (*w.why)
 		return refuse_library(l, w.why);
+	if (l->exact && err == -LINUX_ENOMEM &&
+	    l->image->rw.stubs_used == l->image->rw.stubs_len)
+		return -LINUX_ENOEXEC; /* it had less */
 	if (err == -LINUX_ENOMEM &&
 	    (w.need > w.room_end - w.room || w.need > w.most))
 		l->op->need = w.need;
@@ -119,7 +129,8 @@ static s64 rewrite_text(struct library *l)
 static s64 map_library(struct library *l)
 {
 	struct abi_text_file *op = l->op;
-	s64 err = bee_image_read(l->os, op->handle, &l->file, &l->len);
+	s64 err = bee_image_read(l->os, op->handle, &l->file, &l->len,
+				 &l->image->id);
 
 	if (!err)
 		err = fill_text(l);
@@ -141,21 +152,59 @@ static s64 map_library(struct library *l)
 	return 0;
 }
 
-static s64 begin_map(struct abi_text_file *op)
+static s64 begin_map(struct library *l)
 {
-	struct library l = {.op = op, .os = bee.os};
 	s64 err;
 
-	op->need = op->stubs = op->stubs_len = 0;
-	if (!is_elf(&l))
+	l->op->need = l->op->stubs = l->op->stubs_len = 0;
+	if (!is_elf(l))
 		return -LINUX_ENOEXEC;
-	l.image = bee_os_alloc(sizeof(*l.image));
-	err = l.image ? map_library(&l) : -LINUX_ENOMEM;
-	if (err && l.image)
-		bee_os_free(l.image, sizeof(*l.image));
-	if (l.file)
-		bee_os_free(l.file, l.len);
+	l->image = bee_os_alloc(sizeof(*l->image));
+	err = l->image ? map_library(l) : -LINUX_ENOMEM;
+	if (err && l->image)
+		bee_os_free(l->image, sizeof(*l->image));
+	if (l->file)
+		bee_os_free(l->file, l->len);
 	return err;
+}
+
+/* Whether text and stubs are as long as they were, where they were. */
+static int is_as_before(const struct bee_snap_library *s,
+			const struct abi_text_file *op)
+{
+	return op->len == s->text_end - s->text &&
+	       op->stubs_len == s->stubs_end - s->stubs &&
+	       (!op->stubs_len || op->stubs == s->stubs);
+}
+
+s64 bee_library_load(const struct bee_snap_library *s,
+		     const struct bee_image **image)
+{
+	struct abi_text_file op = {.addr = s->text,
+				   .len = s->text_end - s->text,
+				   .offset = s->offset,
+				   .room = s->stubs,
+				   .room_end = s->stubs_end,
+				   .most = ~0ull,
+				   .name = s->path};
+	struct library l = {.op = &op, .os = bee.os, .exact = 1};
+	struct abi_open open = {.path = s->path};
+	s64 err = bee.os->file_open(&open);
+
+	if (err)
+		return err;
+	op.handle = open.handle;
+	err = bee.os->mem_commit(op.addr, op.len,
+				 ABI_PROT_READ | ABI_PROT_WRITE);
+	if (!err)
+		err = begin_map(&l);
+	bee.os->file_close(open.handle);
+	if (!err && !is_as_before(s, &op))
+		err = -LINUX_ENOEXEC;
+	*image = l.image;
+	return err ? err
+		   : bee.os->mem_protect(op.addr, op.len,
+					 ABI_PROT_READ | ABI_PROT_EXEC);
 }
 
 static s64 reap_library(struct abi_text_file *op)
@@ -173,9 +222,11 @@ static s64 reap_library(struct abi_text_file *op)
 
 s64 bee_text_file(struct abi_text_file *op)
 {
+	struct library l = {.op = op, .os = bee.os};
+
 	switch (op->verb) {
 	case ABI_TEXT_MAP:
-		return begin_map(op);
+		return begin_map(&l);
 	case ABI_TEXT_DROP:
 		bee_images_drop(op->addr, op->addr + op->len);
 		return 0;

@@ -436,13 +436,14 @@ static int load_loader(struct load *program)
 	err = l.os->file_open(&open);
 	if (!err) {
 		err = bee_image_read(l.os, open.handle, (u8 **)&l.file,
-				     &l.file_len);
+				     &l.file_len, &bee.loader.id);
 		l.os->file_close(open.handle);
 	}
 	if (err)
 		return refuse_program(&l, "the program is dynamic and its "
 					  "loader cannot be read; is it below "
 					  "--root?");
+	abi_strcpy(bee.loader.path, name, sizeof(bee.loader.path));
 	err = load_image(&l);
 	bee_os_free((void *)(__UINTPTR_TYPE__)l.file, l.file_len);
 	return (int)err;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Makes a process from a snapshot. The program was loaded and rewritten from
- * its file as always, so no text comes from the snapshot; everything else is
- * the guest's own data. Runs once, before guest threads exist.
+ * its file as always, and so are its libraries, so no text comes from the
+ * snapshot; everything else is the guest's own data. Runs once, before guest
+ * threads exist.
  */
 #include "base/errno.h"
 #include "bee/core/core.h"
+#include "bee/core/image.h"
 #include "bee/core/snapshot.h"
 
 #define BUF 0x100000u
@@ -17,6 +19,7 @@
 #define S_IFREG 0100000u
 #define S_IFDIR 0040000u
 #define THREADS 1024u
+#define REACH 0x7ff00000ull /* of a jump, with a margin */
 
 /* Standard XSAVE form, by thread; each is loaded once. */
 static u8 *vecs[THREADS];
@@ -64,24 +67,91 @@ static void add_text(void *to, u64 addr, u64 len)
 	skep_sha256_update(to, guest_pointer(addr), len);
 }
 
+static void digest_text(const struct bee_image *image, u8 digest[32])
+{
+	struct skep_sha256 sha;
+
+	bee_sha256_init(&sha);
+	bee_image_text(image, add_text, &sha);
+	skep_sha256_final(&sha, digest);
+}
+
 static int check_program(struct restore *r)
 {
 	const struct bee_snap_program *program = r->s->program;
-	struct skep_sha256 sha;
 	u8 text[32];
 
 	if (abi_memcmp(bee.image.sha_file, program->file, 32))
 		return report_failure(r, "the program ", bee.options->program,
 				      " has changed since");
-	bee_sha256_init(&sha);
-	bee_text_digest(add_text, &sha);
-	skep_sha256_final(&sha, text);
+	digest_text(&bee.image, text);
 	if (abi_memcmp(text, program->text, 32))
 		return report_failure(
 			r,
 			"this version of bee rewrites the program in "
 			"another way; use the bee that wrote it",
 			"", "");
+	return 0;
+}
+
+/* Libraries ---------------------------------------------------------------- */
+
+static int is_free_range(u64 start, u64 end)
+{
+	return !((start | end) & (SKEP_PAGE_SIZE - 1)) && start <= end &&
+	       ((start >= SKEP_IMAGE_START && end <= SKEP_IMAGE_END) ||
+		(start >= SKEP_ARENA_START && end <= SKEP_ARENA_END)) &&
+	       !bee_meets_text(start, end);
+}
+
+/* Stubs are near their text, which jumps to them. */
+static int library_wrong(const struct bee_snap_library *l)
+{
+	u64 low = l->text < l->stubs ? l->text : l->stubs;
+	u64 high = l->text_end > l->stubs_end ? l->text_end : l->stubs_end;
+
+	if (l->path[0] != '/' || !abi_is_string(l->path, sizeof(l->path)))
+		return 1;
+	return !l->is_loader &&
+	       (l->text == l->text_end ||
+		!is_free_range(l->text, l->text_end) ||
+		!is_free_range(l->stubs, l->stubs_end) || high - low > REACH ||
+		(l->text < l->stubs_end && l->stubs < l->text_end));
+}
+
+static int restore_library(struct restore *r, const struct bee_snap_library *l)
+{
+	const struct bee_image *image = &bee.loader;
+	u8 digest[32];
+	s64 err = 0;
+
+	if (library_wrong(l))
+		return report_damage(r, "libraries");
+	if (!l->is_loader)
+		err = bee_library_load(l, &image);
+	if (err == -LINUX_ENOMEM)
+		return report_failure(r, "there is too little memory", "", "");
+	if (err && err != -LINUX_ENOEXEC)
+		return report_failure(r, "the library ", l->path,
+				      " cannot be read");
+	if (!err)
+		digest_text(image, digest);
+	if (err || abi_memcmp(digest, l->digest, sizeof(digest)))
+		return report_failure(
+			r, "the library ", l->path,
+			" is another one here, or this version of bee rewrites "
+			"it in another way");
+	return 0;
+}
+
+static int restore_libraries(struct restore *r)
+{
+	const struct bee_snap_library *l;
+	u64 at = 0, len;
+
+	while ((l = bee_snap_next(r->s, &at, BEE_SNAP_LIBRARY, &len)))
+		if (restore_library(r, l))
+			return -1;
 	return 0;
 }
 
@@ -145,6 +215,30 @@ static void copy_early(u64 addr, const u8 *page, u64 len)
 	}
 }
 
+static void check_mapped(void *to, u64 addr, u64 len)
+{
+	struct abi_snap_area a;
+	u64 at = addr;
+	u32 is_file;
+
+	while (at < addr + len && abi_snap_area(bee.proc, at, &a, &is_file) &&
+	       a.start <= at && a.prot & ABI_PROT_EXEC)
+		at = a.end;
+	*(int *)to |= at < addr + len;
+}
+
+/* abi must know of all text: it would map other memory there. */
+static int check_text(struct restore *r)
+{
+	const struct bee_image *image;
+	int unknown = 0;
+	u32 i;
+
+	for (i = 0; (image = bee_images_at(i)); i++)
+		bee_image_text(image, check_mapped, &unknown);
+	return unknown ? report_damage(r, "areas") : 0;
+}
+
 /* All pages of an area lie in it, and it is writable now. */
 static int restore_memory(struct restore *r)
 {
@@ -155,6 +249,8 @@ static int restore_memory(struct restore *r)
 	while ((a = bee_snap_next(r->s, &at, BEE_SNAP_AREA, &len)))
 		if (make_area(r, a))
 			return -1;
+	if (check_text(r))
+		return -1;
 	at = 0;
 	while ((page = bee_snap_next(r->s, &at, BEE_SNAP_EARLY, &len))) {
 		abi_memcpy(&addr, page, 8);
@@ -303,6 +399,8 @@ static int restore_desc(struct restore *r, const struct abi_snap_desc *from)
 	case ABI_SNAP_NULL:
 	case ABI_SNAP_EVENT:
 	case ABI_SNAP_EPOLL:
+	case ABI_SNAP_TIMER:
+	case ABI_SNAP_SIGNAL:
 		break;
 	case ABI_SNAP_STD:
 		err = take_stream(r, &d, &handle);
@@ -416,7 +514,7 @@ int bee_restore(const struct abi_host *os, char *why, u64 size)
 	if (lacks)
 		return report_failure(&r, "this CPU lacks ", lacks,
 				      ", which the program may use");
-	if (check_program(&r))
+	if (check_program(&r) || restore_libraries(&r))
 		return -1;
 	if (abi_restore_process(bee.proc, r.s->process))
 		return report_damage(&r, "fields");

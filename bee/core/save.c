@@ -69,44 +69,31 @@ static void put_record(struct bee_save *s, u32 type, const void *bytes, u64 len)
 
 /* Text --------------------------------------------------------------------- */
 
-static u64 page_up(u64 addr)
-{
-	return (addr + SKEP_PAGE_SIZE - 1) & ~(u64)(SKEP_PAGE_SIZE - 1);
-}
-
-void bee_text_digest(void (*add)(void *to, u64 addr, u64 len), void *to)
-{
-	const struct bee_image *image = &bee.image;
-	const struct abi_elf_segment *seg;
+struct range {
 	u64 start, end;
-	u32 i;
+	int met;
+};
 
-	for (i = 0; i < image->plan.segments; i++) {
-		seg = &image->plan.segment[i];
-		if (!(seg->prot & ABI_PROT_EXEC))
-			continue;
-		start = seg->addr & ~(u64)(SKEP_PAGE_SIZE - 1);
-		end = page_up(seg->addr + seg->memsz);
-		add(to, start, end - start);
-	}
-	add(to, image->stubs, image->stubs_end - image->stubs);
+static void meet_range(void *to, u64 addr, u64 len)
+{
+	struct range *r = to;
+
+	r->met |= r->start < addr + len && r->end > addr;
 }
 
 int bee_meets_text(u64 start, u64 end)
 {
-	const struct bee_image *image = &bee.image;
-	const struct abi_elf_segment *seg;
-	u64 from, to;
+	struct range r = {start, end, 0};
+	const struct bee_image *image;
 	u32 i;
 
-	for (i = 0; i < image->plan.segments; i++) {
-		seg = &image->plan.segment[i];
-		from = seg->addr & ~(u64)(SKEP_PAGE_SIZE - 1);
-		to = page_up(seg->addr + seg->memsz);
-		if (seg->prot & ABI_PROT_EXEC && start < to && end > from)
-			return 1;
+	for (i = 0; i < bee_images_slots() && !r.met; i++) {
+		image = bee_images_get(i);
+		if (image)
+			bee_image_text(image, meet_range, &r);
+		bee_images_put();
 	}
-	return start < image->stubs_end && end > image->stubs;
+	return r.met;
 }
 
 struct text {
@@ -130,6 +117,82 @@ static void add_text(void *to, u64 addr, u64 len)
 	}
 }
 
+/* Libraries ---------------------------------------------------------------- */
+
+/* Another file by this name could not be rewritten to the same text. */
+static int is_same_file(const struct bee_image *image)
+{
+	const struct bee_file_id *id = &image->id;
+	struct abi_stat st = {0};
+	struct abi_path_op op = {
+		.verb = ABI_PATH_STAT, .path = image->path, .stat = &st};
+
+	return image->path[0] == '/' && bee.os->path(&op) >= 0 &&
+	       st.dev == id->dev && st.ino == id->ino && st.size == id->size &&
+	       st.mtime_ns == id->mtime_ns;
+}
+
+static int judge_library(struct bee_save *s, const struct bee_image *image)
+{
+	if (image->text && image->text_left != image->text_end - image->text)
+		return bee_save_fail(s, "a part of the text of ", image->name,
+				     " was unmapped");
+	if (!is_same_file(image))
+		return bee_save_fail(
+			s, "the library ", image->path,
+			" was removed, replaced or changed while it is mapped");
+	return 0;
+}
+
+/* Threads may run, and map libraries. */
+static int judge_libraries(struct bee_save *s)
+{
+	const struct bee_image *image;
+	int err = 0;
+	u32 i;
+
+	for (i = 0; i < bee_images_slots() && !err; i++) {
+		image = bee_images_get(i);
+		if (image && image != &bee.image)
+			err = judge_library(s, image);
+		bee_images_put();
+	}
+	return err;
+}
+
+static void put_library(struct bee_save *s, const struct bee_image *image)
+{
+	static struct bee_snap_library l;
+	struct text text = {.save = s};
+
+	l = (struct bee_snap_library){.text = image->text,
+				      .text_end = image->text_end,
+				      .offset = image->offset,
+				      .is_loader = image == &bee.loader};
+	if (!l.is_loader) {
+		l.stubs = image->stubs;
+		l.stubs_end = image->stubs_end;
+	}
+	abi_strcpy(l.path, image->path, sizeof(l.path));
+	bee_sha256_init(&text.sha);
+	bee_image_text(image, add_text, &text);
+	skep_sha256_final(&text.sha, l.digest);
+	put_record(s, BEE_SNAP_LIBRARY, &l, sizeof(l));
+}
+
+static void put_libraries(struct bee_save *s)
+{
+	const struct bee_image *image;
+	u32 i;
+
+	for (i = 0; i < bee_images_slots(); i++) {
+		image = bee_images_get(i);
+		if (image && image != &bee.image)
+			put_library(s, image);
+		bee_images_put();
+	}
+}
+
 /* The process -------------------------------------------------------------- */
 
 static void put_program(struct bee_save *s)
@@ -149,7 +212,7 @@ static void put_program(struct bee_save *s)
 	program.system_ns = (u64)system;
 	abi_memcpy(program.file, bee.image.sha_file, sizeof(program.file));
 	bee_sha256_init(&text.sha);
-	bee_text_digest(add_text, &text);
+	bee_image_text(&bee.image, add_text, &text);
 	skep_sha256_final(&text.sha, program.text);
 	put_record(s, BEE_SNAP_PROGRAM, &program, sizeof(program));
 }
@@ -332,7 +395,7 @@ static void put_desc(struct bee_save *s, struct abi_snap_desc *d, s32 handle)
 		find_position(d, handle);
 		if (digest_path(s, d, handle))
 			return;
-	} else if (d->kind != ABI_SNAP_EVENT) {
+	} else if (d->kind < ABI_SNAP_EVENT) {
 		d->pos = 0;
 	}
 	put_record(s, BEE_SNAP_DESC, d, sizeof(*d));
@@ -394,13 +457,14 @@ int bee_save_judge(struct bee_save *s)
 	s->failed = 0;
 	if (abi_snap_judge(bee.proc, s->why, sizeof(s->why)))
 		return -1;
-	return judge_files(s);
+	return judge_libraries(s) ?: judge_files(s);
 }
 
 static void put_all(struct bee_save *s)
 {
 	put_program(s);
 	put_process(s);
+	put_libraries(s);
 	put_memory(s);
 	put_threads(s);
 	put_pipes(s);

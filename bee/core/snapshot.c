@@ -30,6 +30,7 @@ static u64 fixed_size(u32 type)
 		[BEE_SNAP_CPU] = sizeof(struct bee_snap_cpu),
 		[BEE_SNAP_PROGRAM] = sizeof(struct bee_snap_program),
 		[BEE_SNAP_PROCESS] = sizeof(struct abi_snap_process),
+		[BEE_SNAP_LIBRARY] = sizeof(struct bee_snap_library),
 		[BEE_SNAP_AREA] = sizeof(struct abi_snap_area),
 		[BEE_SNAP_DESC] = sizeof(struct abi_snap_desc),
 		[BEE_SNAP_NUMBER] = sizeof(struct abi_snap_number),

@@ -14,7 +14,7 @@
 #include "bee/core/bee.h"
 
 #define BEE_SNAP_MAGIC "beesnap\n"
-#define BEE_SNAP_VERSION 4u
+#define BEE_SNAP_VERSION 5u
 #define BEE_SNAP_DIGEST 32u
 #define BEE_SNAP_PAGES 256u /* most pages of one section */
 #define BEE_SNAP_PIPE_MAX (1u << 20)
@@ -30,6 +30,7 @@ enum bee_snap_type {
 	BEE_SNAP_CPU,
 	BEE_SNAP_PROGRAM,
 	BEE_SNAP_PROCESS, /* struct abi_snap_process */
+	BEE_SNAP_LIBRARY, /* struct bee_snap_library */
 	BEE_SNAP_AREA,	  /* struct abi_snap_area */
 	BEE_SNAP_PAGE,	  /* u64 address, then pages; all others are zeros */
 	BEE_SNAP_THREAD,  /* struct abi_snap_thread, then vector state */
@@ -60,6 +61,17 @@ struct bee_snap_program {
 	u64 cpu_ns, user_ns, system_ns;
 	u8 file[32]; /* SHA-256 of the program's file */
 	u8 text[32]; /* of its rewritten text and stubs */
+};
+
+/* A library that the program has mapped, or its loader, which has no addresses
+ * because it is where bee loads it. */
+struct bee_snap_library {
+	u64 text, text_end; /* pages of its text, */
+	u64 offset;	    /* and where in its file they begin */
+	u64 stubs, stubs_end;
+	u8 digest[32]; /* of its rewritten text and stubs: SHA-256 */
+	u32 is_loader, zero;
+	char path[ABI_PATH_MAX];
 };
 
 struct bee_snap_pipe {
@@ -182,9 +194,12 @@ int bee_restore_threads(const struct abi_host *os);
 /* Loads what else the calling thread had, if it was restored: vector state and
  * slots. */
 void bee_restore_state(u32 thread);
-/* Whether [start, end) touches the program's text or its stubs. */
+/* Whether [start, end) touches text or stubs of an image. */
 int bee_meets_text(u64 start, u64 end);
-/* Calls `add` for text and stubs, to digest them. */
-void bee_text_digest(void (*add)(void *to, u64 addr, u64 len), void *to);
+/* library.c: makes the library again, at the same addresses. 0 or an errno; all
+ * fields are possible ones. */
+struct bee_image;
+s64 bee_library_load(const struct bee_snap_library *s,
+		     const struct bee_image **image);
 
 #endif

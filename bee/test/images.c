@@ -50,9 +50,10 @@ static const char *rewrite_says;
 static int rewrite_error;
 static u8 text[PAGE] __attribute__((aligned(PAGE)));
 
-s64 bee_image_read(const struct abi_host *os, s32 handle, u8 **bytes, u64 *len)
+s64 bee_image_read(const struct abi_host *os, s32 handle, u8 **bytes, u64 *len,
+		   struct bee_file_id *id)
 {
-	(void)os, (void)handle;
+	(void)os, (void)handle, (void)id;
 	if (read_error)
 		return read_error;
 	*len = LIBRARY;

@@ -56,6 +56,7 @@ static u64 build_sections(u8 *to, u64 size, const uint8_t *in, size_t len)
 				   sizeof(struct bee_snap_cpu),
 				   sizeof(struct bee_snap_program),
 				   sizeof(struct abi_snap_process),
+				   sizeof(struct bee_snap_library),
 				   sizeof(struct abi_snap_area),
 				   8 + SKEP_PAGE_SIZE,
 				   sizeof(struct abi_snap_thread),
@@ -67,8 +68,8 @@ static u64 build_sections(u8 *to, u64 size, const uint8_t *in, size_t len)
 				   0};
 
 	while (len >= 4) {
-		head.type = in[0] % 15;
-		head.len = head.type < 14 ? lens[head.type] : 5;
+		head.type = in[0] % 16;
+		head.len = head.type < 15 ? lens[head.type] : 5;
 		head.len += in[1] & 0x80 ? in[1] & 0x7f : 0;
 		n = in[2] < len - 3 ? in[2] : len - 3;
 		if (at + sizeof(head) + head.len + 8 > size)
