@@ -89,6 +89,9 @@ BEE_DYNAMIC := $(addprefix $(bee_t)/numbers-glibc-,dynamic fixed) \
 	glibc-dynamic glibc-fixed musl-dynamic)) $(bee_t)/hello-lost \
 	$(bee_t)/hello-noloader $(addprefix $(bee_t)/library/,open part.so gs.so \
 	textrel.so two.so joined.so)
+# Those that are saved.
+BEE_SAVED := $(bee_t)/loads-glibc-dynamic $(foreach g,held saved,$(addprefix \
+	$(bee_t)/$(g)-,glibc-dynamic musl-dynamic))
 $(bee_t)/%-glibc-dynamic: bee/test/guest/%.c
 	$(call say,CC)
 	$(call bee_guest,$(CC),-pie -fPIE)
@@ -347,11 +350,15 @@ suite_bee-state_needs = $(B)/bin/bee $(B)/bin/bee-guard $(BEE_GUESTS) \
 CHECK_SUITES += bee-snapshot
 suite_bee-snapshot = sh bee/test/snapshot.sh $(B) 20
 suite_bee-snapshot_needs = $(B)/bin/bee $(B)/bin/bee-guard $(BEE_GUESTS) \
-	$(bee_t)/hello-glibc-dynamic $(bee_t)/bee-fallback
+	$(bee_t)/hello-glibc-dynamic $(bee_t)/bee-fallback $(BEE_SAVED) \
+	$(bee_t)/library/part.so $(bee_t)/library/joined.so
 suite_bee-snapshot_deadline := 180
 CHECK_SUITES += bee-snapfile
 suite_bee-snapfile = sh bee/test/snapfile.sh $(B)
 suite_bee-snapfile_needs = $(suite_bee-snapshot_needs)
+CHECK_SUITES += bee-snaptext
+suite_bee-snaptext = sh bee/test/snaptext.sh $(B)
+suite_bee-snaptext_needs = $(suite_bee-snapshot_needs)
 CHECK_SUITES += bee-snapdeath
 suite_bee-snapdeath = sh bee/test/snapdeath.sh $(B)
 suite_bee-snapdeath_needs = $(suite_bee-snapshot_needs)
@@ -381,6 +388,6 @@ soak_bee = sh bee/test/snapshot.sh $(B) 100
 soak_bee_needs = $(suite_bee-snapshot_needs)
 
 MUTANTS += bee
-mutants_bee = bee-control bee-snapshot bee-snapfile bee-linux bee-root bee-parents bee-files bee-unwind bee-pointers bee-locktable bee-tsc bee-cache \
+mutants_bee = bee-control bee-snapshot bee-snapfile bee-snaptext bee-linux bee-root bee-parents bee-files bee-unwind bee-pointers bee-locktable bee-tsc bee-cache \
 	bee-state bee-store bee-options bee-ipc bee-procfs bee-dynamic bee-images bee-sha256 bee-mem bee-receive bee-written bee-own bee-vdso bee-report bee-cpu bee-clock bee-exec bee-family bee-thread bee-robust \
 	bee-guard bee-rewrite*

@@ -24,9 +24,10 @@ await_file() {
 }
 
 # Starts a guest, and waits until it is ready.
+guest=$g/held-glibc
 hold() { # words
 	rm -f ready go snap
-	"$b/bin/bee-guard" "$bee" "$g/held-glibc" "$@" <in >got 2>err &
+	"$b/bin/bee-guard" "$bee" "$guest" "$@" <in >got 2>err &
 	pid=$!
 	await_file ready
 }

@@ -46,6 +46,21 @@ check_child() {
 	result $? "refused by name: a program with a child process"
 }
 
+# A restored program is saved again, with the libraries that were made again.
+check_twice() {
+	hold "$part" "$g/library/joined.so"
+	save
+	"$b/bin/bee-guard" "$bee" --restore snap <in >got 2>err &
+	pid=$!
+	tries=0
+	until save || [ $tries -eq 200 ]; do # it may not run yet
+		tries=$((tries + 1))
+		sleep 0.05
+	done
+	[ $tries -lt 200 ] && : >go && restore && is_unharmed
+	result $? "a dynamic program is saved twice"
+}
+
 # Moments ---------------------------------------------------------------------
 
 delay() { # seconds, in hundredths: from, to
@@ -76,8 +91,12 @@ check_moments() {
 	bad=0
 	while [ $moment -lt "$moments" ] && [ $bad -eq 0 ]; do
 		moment=$((moment + 1))
-		libc=glibc
-		[ $((moment % 3)) -ne 0 ] || libc=musl
+		case $((moment % 4)) in
+		0) libc=musl ;;
+		1) libc=glibc-dynamic ;;
+		2) libc=musl-dynamic ;;
+		*) libc=glibc ;;
+		esac
 		one_moment $libc || bad=1
 	done
 	echo "# $moment programs were saved and restored $saved times"
@@ -91,9 +110,18 @@ check_moments() {
 gap=4 # which its monotonic time must not show
 goes_on "a restored program keeps its number and clocks" self
 gap=0
-for what in signals files events memory; do
+for what in signals files events timers memory; do
 	goes_on "a restored program keeps its $what" $what
 done
+for guest in "$g/held-glibc-dynamic" "$g/held-musl-dynamic"; do
+	goes_on "a dynamic program goes on: ${guest##*held-}" memory
+done
+guest=$g/loads-glibc-dynamic
+part=$g/library/part.so
+goes_on "libraries that were opened are used, closed and opened" "$part" \
+	"$g/library/joined.so"
+check_twice
+guest=$g/held-glibc
 hold memory
 "$bee" --snapshot snap "$pid" >said 2>why
 result $? "a program that is saved without --end goes on"
@@ -104,8 +132,6 @@ refusals <<'END'
 socket descriptor 3 is a socket
 pair descriptor 3 is a socket
 eventfd descriptor 3 is an eventfd that another process has or had
-timerfd descriptor 3 is a timerfd
-signalfd descriptor 3 is a signalfd
 inotify descriptor 3 is neither a file nor a folder
 memfd was removed
 half pipe whose other end is closed

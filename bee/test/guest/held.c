@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,49 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static void report_wrong(const char *what)
-{
-	printf("wrong: %s\n", what);
-	fflush(stdout);
-	_exit(1);
-}
-
-static long long read_clock(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000000000ll + ts.tv_nsec;
-}
-
-/* Who sees the file finds no descriptor of it in this process. */
-static void say_ready(void)
-{
-	close(creat("begun", 0600));
-	if (rename("begun", "ready"))
-		report_wrong("the file that says it cannot be made");
-}
-
-/* The longest time between two looks, in ns. */
-static long long await_go(void)
-{
-	struct timespec ts = {0, 10000000};
-	long long last, time, longest = 0;
-	int i;
-
-	say_ready();
-	last = read_clock();
-	for (i = 0; access("go", F_OK); i++) {
-		if (i == 12000)
-			report_wrong("nobody said go");
-		nanosleep(&ts, NULL);
-		time = read_clock();
-		longest = time - last > longest ? time - last : longest;
-		last = time;
-	}
-	time = read_clock();
-	return time - last > longest ? time - last : longest;
-}
+#include "await.h"
 
 static int open_file(const char *name)
 {
@@ -96,11 +55,8 @@ static void attach_segment(void)
 
 static void take_thing(const char *what)
 {
-	sigset_t set;
 	int fd[2];
 
-	sigemptyset(&set);
-	sigaddset(&set, SIGUSR2);
 	if (!strcmp(what, "socket"))
 		socket(AF_INET, SOCK_STREAM, 0);
 	else if (!strcmp(what, "pair"))
@@ -110,11 +66,7 @@ static void take_thing(const char *what)
 		if (!fork())
 			_exit(0);
 		wait(NULL);
-	} else if (!strcmp(what, "timerfd"))
-		timerfd_create(CLOCK_MONOTONIC, 0);
-	else if (!strcmp(what, "signalfd"))
-		signalfd(-1, &set, 0);
-	else if (!strcmp(what, "inotify"))
+	} else if (!strcmp(what, "inotify"))
 		inotify_init();
 	else if (!strcmp(what, "memfd"))
 		memfd_create("x", 0);
@@ -333,6 +285,58 @@ static void check_events(void)
 		report_wrong("flags, or what can be removed");
 }
 
+static int start_timer(long first_ns, long next_ns)
+{
+	struct itimerspec t = {{0, next_ns}, {0, first_ns}};
+	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
+
+	if (fd < 0 || timerfd_settime(fd, 0, &t, NULL))
+		report_wrong("timerfd");
+	return fd;
+}
+
+static void await_ready(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	if (poll(&p, 1, 20000) != 1)
+		report_wrong("an event that does not come");
+}
+
+/* Expirations that were not read, a timer that goes on, one that is off; a
+ * signal that waits, and a set of signals. */
+static void check_timers(void)
+{
+	int once = start_timer(1, 0), many = start_timer(1, 50000000);
+	int off = start_timer(0, 0), fd;
+	struct signalfd_siginfo info = {0};
+	struct itimerspec t;
+	unsigned long long n;
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR2);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	fd = signalfd(-1, &set, SFD_NONBLOCK);
+	raise(SIGUSR2);
+	await_ready(once);
+	await_go();
+	if (read(once, &n, 8) != 8 || n != 1 || read(once, &n, 8) != -1)
+		report_wrong("expirations");
+	if (timerfd_gettime(many, &t) || t.it_interval.tv_nsec != 50000000 ||
+	    !t.it_value.tv_nsec || read(many, &n, 8) != 8)
+		report_wrong("a timer that goes on");
+	await_ready(many);
+	if (timerfd_gettime(off, &t) || t.it_value.tv_nsec ||
+	    read(off, &n, 8) != -1)
+		report_wrong("a timer that is off");
+	if (read(fd, &info, sizeof(info)) != sizeof(info) ||
+	    info.ssi_signo != SIGUSR2 || read(fd, &info, sizeof(info)) != -1)
+		report_wrong("a signal that waits");
+	raise(SIGUSR2);
+	await_ready(fd);
+}
+
 /* Memory of each protection; `size` MiB without zeros. */
 static void check_memory(int size)
 {
@@ -452,6 +456,8 @@ int main(int argc, char **argv)
 		check_files();
 	} else if (!strcmp(what, "events")) {
 		check_events();
+	} else if (!strcmp(what, "timers")) {
+		check_timers();
 	} else if (!strcmp(what, "memory")) {
 		check_memory(argc > 2 ? atoi(argv[2]) : 4);
 	} else if (!strcmp(what, "busy")) {
