@@ -81,7 +81,7 @@ func (e *execute) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if err != nil {
 		return err
 	}
-	blob, err := put(ctx, c, words[0])
+	blob, err := put(ctx, c, words[0], e.movable)
 	if err != nil {
 		return err
 	}
@@ -126,15 +126,19 @@ func noNode(err error) error {
 }
 
 // put uploads a program to the hub, which checks that it can run.
-func put(ctx context.Context, c *hub.Client, name string) (hub.BlobAnswer, error) {
+func put(ctx context.Context, c *hub.Client, name string, movable bool) (hub.BlobAnswer, error) {
 	info, err := os.Stat(name)
 	if err != nil {
 		return hub.BlobAnswer{}, cli.Errorf(exitMissing, "%s can't be read: %w", name, reasonOf(err))
 	}
 	if !info.Mode().IsRegular() {
-		return hub.BlobAnswer{}, cli.Errorf(exitCannot, "%s is not a program: give a static Linux ELF file", name)
+		return hub.BlobAnswer{}, cli.Errorf(exitCannot, "%s is not a program: give an ELF file of Linux", name)
 	}
-	blob, err := c.Program(ctx, name)
+	store := c.Program
+	if movable {
+		store = c.MovableProgram
+	}
+	blob, err := store(ctx, name)
 	var p *proto.Problem
 	if errors.As(err, &p) && p.Code == proto.ProblemRequest {
 		return blob, cli.Errorf(exitCannot, "%s can't run: %w", name, err)

@@ -263,12 +263,21 @@ func (c *Client) CheckpointJob(ctx context.Context, job string) (JobInfo, error)
 
 // Program stores a program that Exec may run on nodes.
 func (c *Client) Program(ctx context.Context, path string) (BlobAnswer, error) {
+	return c.storeProgram(ctx, path, "/v1/programs")
+}
+
+// MovableProgram stores one that Exec may only run as a movable one: it may be dynamic.
+func (c *Client) MovableProgram(ctx context.Context, path string) (BlobAnswer, error) {
+	return c.storeProgram(ctx, path, "/v1/programs?movable")
+}
+
+func (c *Client) storeProgram(ctx context.Context, path, to string) (BlobAnswer, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return BlobAnswer{}, err
 	}
 	defer f.Close()
-	return requestJSON[BlobAnswer](ctx, c, http.MethodPost, "/v1/programs", f)
+	return requestJSON[BlobAnswer](ctx, c, http.MethodPost, to, f)
 }
 
 // A Stream gives events until it is closed.

@@ -76,8 +76,9 @@ func allExecs(*execution) bool      { return true }
 func leasedExecs(x *execution) bool { return x.call != nil }
 func otherExecs(x *execution) bool  { return x.call == nil }
 
-// storeChecked stores a program, or answers why not.
-func (h *Hub) storeChecked(w http.ResponseWriter, from io.Reader, owner string) (v BlobAnswer, ok bool) {
+// storeChecked stores a program, or answers why not. Only a movable one may be dynamic: its nodes
+// are Linux, with the system's libraries.
+func (h *Hub) storeChecked(w http.ResponseWriter, from io.Reader, owner string, movable bool) (v BlobAnswer, ok bool) {
 	digest, err := h.putBlob(http.MaxBytesReader(w, io.NopCloser(from), programMax), owner)
 	if err != nil {
 		writeProblem(w, http.StatusInsufficientStorage, proto.ProblemFull, "the program cannot be stored: %v", err)
@@ -89,7 +90,11 @@ func (h *Hub) storeChecked(w http.ResponseWriter, from io.Reader, owner string) 
 		return v, false
 	}
 	defer f.Close()
-	if err := uapi.CheckStatic(f); err != nil {
+	check := uapi.CheckStatic
+	if movable {
+		check = uapi.CheckProgram
+	}
+	if err := check(f); err != nil {
 		writeProblem(w, http.StatusUnprocessableEntity, proto.ProblemRequest, "%v", err)
 		return v, false
 	}
@@ -131,7 +136,12 @@ func (h *Hub) startExec(w http.ResponseWriter, r *http.Request, by viewer) {
 		writeProblem(w, http.StatusNotFound, proto.ProblemGone, "the hub does not have this program: send it first")
 		return
 	} else {
+		err := uapi.CheckStatic(f)
 		f.Close()
+		if err != nil && !v.Movable {
+			writeProblem(w, http.StatusUnprocessableEntity, proto.ProblemRequest, "%v", err)
+			return
+		}
 	}
 	if v.Movable {
 		h.serveJob(w, v)

@@ -149,7 +149,15 @@ func TestExecErrors(t *testing.T) {
 	if _, err := w.cli.Program(t.Context(), bad); err == nil || !strings.Contains(err.Error(), "-static") {
 		t.Fatalf("%v", err)
 	}
-	_, err := w.cli.Exec(t.Context(), ExecRequest{Node: "nobody", Program: digestOf(encodeManifest(t))}, nil, io.Discard, io.Discard)
+	dynamic, err := w.cli.MovableProgram(t.Context(), bad)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.cli.Exec(t.Context(), ExecRequest{Node: "nobody", Program: dynamic.Digest}, nil, io.Discard, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "-static") {
+		t.Fatalf("a dynamic program that is not movable: %v", err)
+	}
+	_, err = w.cli.Exec(t.Context(), ExecRequest{Node: "nobody", Program: digestOf(encodeManifest(t))}, nil, io.Discard, io.Discard)
 	if err == nil || !strings.Contains(err.Error(), "not up") {
 		t.Fatalf("%v", err)
 	}

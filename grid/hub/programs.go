@@ -66,7 +66,7 @@ func (h *Hub) storeProgram(w http.ResponseWriter, r *http.Request, by viewer) {
 		writeProblem(w, http.StatusInsufficientStorage, proto.ProblemFull, "the program cannot be stored: %v", err)
 		return
 	}
-	v, ok := h.storeChecked(w, h.paceBody(w, r, ""), s.owner)
+	v, ok := h.storeChecked(w, h.paceBody(w, r, ""), s.owner, r.URL.Query().Has("movable"))
 	if ok && former {
 		ok = h.countSent(w, s, v.Size)
 	}

@@ -349,12 +349,28 @@ func openELF(r io.ReaderAt) (*elf.File, error) {
 	return f, nil
 }
 
-func checkStatic(f *elf.File) error {
+// CheckProgram returns an error of one sentence if bee on Linux cannot run a file.
+func CheckProgram(r io.ReaderAt) error {
+	f, err := openELF(r)
+	if err != nil {
+		return err
+	}
+	return checkMachine(f)
+}
+
+func checkMachine(f *elf.File) error {
 	switch {
 	case f.Class != elf.ELFCLASS64 || f.Machine != elf.EM_X86_64:
 		return fmt.Errorf("a program for %v, not for x86-64", f.Machine)
 	case f.Type != elf.ET_EXEC && f.Type != elf.ET_DYN:
 		return fmt.Errorf("an ELF file of %v, not a program", f.Type)
+	}
+	return nil
+}
+
+func checkStatic(f *elf.File) error {
+	if err := checkMachine(f); err != nil {
+		return err
 	}
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP {

@@ -10,8 +10,12 @@ $(moves_t)/work-musl: tests/moves/work/work.c
 	$(call say,CC)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(MUSL) -static -std=gnu11 -O2 -pthread -o $@ $<
+$(moves_t)/work-dynamic: tests/moves/work/work.c
+	$(call say,CC)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS_HOST) -pthread -o $@ $<
 
-moves_needs := $(B)/bin/skep $(B)/bin/bee $(moves_t)/work-glibc $(moves_t)/work-musl
+moves_needs := $(B)/bin/skep $(B)/bin/bee $(addprefix $(moves_t)/work-,glibc musl dynamic)
 TEST_SUITES += moves
 suite_moves = BUILD=$(abspath $(B)) $(GO) test -count=1 -json ./tests/moves
 suite_moves_kind = go
