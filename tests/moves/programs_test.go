@@ -21,8 +21,8 @@ import (
 	"time"
 )
 
-// programsVar names a file with a program and its arguments on each line: static programs that
-// others wrote, each of which should take a few seconds. TestPrograms compares what each prints
+// programsVar names a file with a program and its arguments on each line: programs that others
+// wrote, each of which should take a few seconds. TestPrograms compares what each prints
 // natively, under bee, and when it is moved movesOfEach times.
 const programsVar = "SKEP_MOVE_PROGRAMS"
 
@@ -39,12 +39,12 @@ type trial struct {
 }
 
 var (
-	verdictLine = regexp.MustCompile(`(?m)^ *--- (?:PASS|FAIL|SKIP): \S+`)
+	verdictLine = regexp.MustCompile(`(?m)^ *--- (?:PASS|FAIL|SKIP): \S+|^.* \.\.\. (?:ok|FAIL|ERROR|skipped .*|expected failure)$`)
 	seconds     = regexp.MustCompile(`\b[0-9.]+m?s\b`)
 )
 
 // outcomeOf returns what two runs of a program must have in common: the verdicts of a test program
-// of Go, else the output without times.
+// of Go or Python, else the output without times.
 func outcomeOf(output string) string {
 	if verdicts := verdictLine.FindAllString(output, -1); verdicts != nil {
 		slices.Sort(verdicts) // of parallel tests
