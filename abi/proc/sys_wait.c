@@ -15,6 +15,7 @@
 #define WAITID_MAY 0xe100000fu /* WEXITED and WNOWAIT too */
 #define WAITID_MUST 0xeu
 #define P_PGID 2u
+#define PID_LOWEST (-0x7fffffff - 1)
 
 /*
  * Checks for children before it waits, and again after a signal: the child's
@@ -50,6 +51,8 @@ s64 abi_sys_wait4(struct abi_call *c)
 
 	if (op.options & ~WAIT4_MAY)
 		return -LINUX_EINVAL;
+	if (op.pid == PID_LOWEST) /* no number is its opposite */
+		return -LINUX_ESRCH;
 	if (!c->p->host->family || abi_vfork_is(c->p))
 		return -LINUX_ECHILD;
 	rc = wait_child(c, &op);

@@ -382,6 +382,7 @@ static void test_identity(void)
 	TAP(CALL(getrusage, 0, page) == 0 &&
 	    CALL(getrusage, 9, page) == -LINUX_EINVAL);
 	TAP(CALL(wait4, ~0ull, 0, 0, 0) == -LINUX_ECHILD);
+	TAP(CALL(wait4, 1ull << 31, 0, 0, 0) == -LINUX_ESRCH);
 	TAP(CALL(setpriority, 0, 0, 5) == 0 && CALL(getpriority, 0, 0) == 15);
 	TAP(CALL(setpriority, 0, 0, 0) == -LINUX_EACCES);
 	memcpy((void *)page, "a name that is too long", 24);
