@@ -222,6 +222,20 @@ static int is_saved(const struct abi_snap_area *a)
 	return a->bits & ABI_SNAP_COMMITTED && !(a->prot & ABI_PROT_EXEC);
 }
 
+int bee_save_is_loading(struct bee_save *s)
+{
+	struct abi_snap_area a;
+	u32 is_file;
+	u64 at;
+	u8 byte;
+
+	for (at = 0; abi_snap_area(bee.proc, at, &a, &is_file); at = a.end)
+		if (is_file && is_saved(&a) &&
+		    s->read_memory(s, a.end - PAGE, &byte, 1))
+			return 1;
+	return 0;
+}
+
 void bee_save_pages(struct bee_save *s, const struct abi_snap_area *a,
 		    u32 is_file)
 {

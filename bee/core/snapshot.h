@@ -167,6 +167,9 @@ int bee_save(struct bee_save *s);
 /* Before that, while threads run: writes most of the pages. If it fails,
  * bee_save does. */
 void bee_save_early(struct bee_save *s);
+/* All threads are at rest. 1: a mapping reaches beyond the end of its file. The
+ * dynamic loader has one for a moment while it maps a library. */
+int bee_save_is_loading(struct bee_save *s);
 /* Frees what both have. */
 void bee_save_end(struct bee_save *s);
 /* The same judgement without a file; threads may run. */

@@ -110,7 +110,7 @@ check_moments() {
 gap=4 # which its monotonic time must not show
 goes_on "a restored program keeps its number and clocks" self
 gap=0
-for what in signals files events timers memory; do
+for what in signals files events timers loading memory; do
 	goes_on "a restored program keeps its $what" $what
 done
 for guest in "$g/held-glibc-dynamic" "$g/held-musl-dynamic"; do
@@ -118,8 +118,7 @@ for guest in "$g/held-glibc-dynamic" "$g/held-musl-dynamic"; do
 done
 guest=$g/loads-glibc-dynamic
 part=$g/library/part.so
-goes_on "libraries that were opened are used, closed and opened" "$part" \
-	"$g/library/joined.so"
+goes_on "libraries that were opened go on" "$part" "$g/library/joined.so"
 check_twice
 guest=$g/held-glibc
 hold memory
@@ -141,6 +140,7 @@ sysv System V
 flock is locked
 lock locks
 removed was removed
+beyond a mapping reaches beyond the end of its file
 proc is a file of /proc
 code code that it made
 END

@@ -53,6 +53,12 @@ static void attach_segment(void)
 	shmctl(id, IPC_RMID, NULL);
 }
 
+/* Of a file with 10 bytes. */
+static char *map_beyond(void)
+{
+	return mmap(NULL, 8192, 1, MAP_PRIVATE, open_file("short"), 0);
+}
+
 static void take_thing(const char *what)
 {
 	int fd[2];
@@ -88,7 +94,9 @@ static void take_thing(const char *what)
 	} else if (!strcmp(what, "removed")) {
 		open_file("removed");
 		unlink("removed");
-	} else if (!strcmp(what, "proc"))
+	} else if (!strcmp(what, "beyond"))
+		map_beyond();
+	else if (!strcmp(what, "proc"))
 		open("/proc/self/maps", O_RDONLY);
 	else if (!strcmp(what, "child"))
 		start_child();
@@ -285,6 +293,17 @@ static void check_events(void)
 		report_wrong("flags, or what can be removed");
 }
 
+/* As the dynamic loader: a mapping that is too long for a moment. */
+static void check_loading(void)
+{
+	char *p = map_beyond();
+
+	say_ready();
+	usleep(100000);
+	munmap(p, 8192);
+	await_go();
+}
+
 static int start_timer(long first_ns, long next_ns)
 {
 	struct itimerspec t = {{0, next_ns}, {0, first_ns}};
@@ -458,6 +477,8 @@ int main(int argc, char **argv)
 		check_events();
 	} else if (!strcmp(what, "timers")) {
 		check_timers();
+	} else if (!strcmp(what, "loading")) {
+		check_loading();
 	} else if (!strcmp(what, "memory")) {
 		check_memory(argc > 2 ? atoi(argv[2]) : 4);
 	} else if (!strcmp(what, "busy")) {
