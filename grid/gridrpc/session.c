@@ -7,6 +7,7 @@
 #include "gridrpc.h"
 
 #include <limits.h>
+#include <signal.h>
 #include <skep/assert.h>
 #include <stdlib.h>
 
@@ -224,10 +225,12 @@ static void *keep_deadlines(void *client)
 	return NULL;
 }
 
-/* lock is held. 0, or an error of pthread_create. */
+/* lock is held. 0, or an error of pthread_create. The thread blocks all
+ * signals: the program's handlers do not run in it. */
 static int start_limiter(struct grid_client *c)
 {
 	pthread_condattr_t monotonic;
+	sigset_t all, before;
 	int err;
 
 	skep_assert(pthread_mutex_trylock(&lock));
@@ -238,7 +241,10 @@ static int start_limiter(struct grid_client *c)
 	pthread_cond_init(&limits, &monotonic);
 	pthread_condattr_destroy(&monotonic);
 	stopping = 0;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
 	err = pthread_create(&limiter, NULL, keep_deadlines, c);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	limiting = !err;
 	return err;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Ninf-G's attributes of sessions, and what handles and errors say. */
 #include <grpc.h>
+#include <signal.h>
 
 #define CHECK(what)                                                            \
 	do {                                                                   \
@@ -150,6 +151,23 @@ static void test_words(void)
 			    "gridrpc has no function none\n"));
 }
 
+static void take_signal(int signo)
+{
+	(void)signo;
+}
+
+/* The library's threads run no handler: a signal that main blocks waits. */
+static void test_signals(void)
+{
+	sigset_t set;
+
+	signal(SIGUSR1, take_signal);
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	CHECK(!sigprocmask(SIG_BLOCK, &set, NULL) && !kill(getpid(), SIGUSR1));
+	CHECK(!sigpending(&set) && sigismember(&set, SIGUSR1));
+}
+
 int main(void)
 {
 	CHECK(!grpc_initialize(NULL));
@@ -162,6 +180,7 @@ int main(void)
 	test_late();
 	test_handles();
 	test_words();
+	test_signals();
 	CHECK(!grpc_finalize());
 	/* The next session has deadlines, too. */
 	CHECK(!grpc_initialize(NULL));
