@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"skep/grid/proto"
+	"skep/internal/cgroup"
 )
 
 // These tests need a machine whose control groups are theirs: they run in a guest.
@@ -23,7 +24,7 @@ const hierarchy = "/sys/fs/cgroup"
 // giveControllers lets this process's group have the controllers, as a service manager would.
 func giveControllers(t *testing.T) {
 	t.Helper()
-	own, err := findOwnGroup("/proc/self/cgroup")
+	own, err := cgroup.FindOwn("/proc/self/cgroup")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +32,7 @@ func giveControllers(t *testing.T) {
 		return // a test before did it
 	}
 	for dir := "/"; dir != own; dir = filepath.Join(dir, strings.Split(strings.TrimPrefix(own[len(strings.TrimSuffix(dir, "/")):], "/"), "/")[0]) {
-		if err := writeFile(filepath.Join(hierarchy, dir), "cgroup.subtree_control", controllers); err != nil {
+		if err := cgroup.Write(filepath.Join(hierarchy, dir), "cgroup.subtree_control", controllers); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -48,7 +49,7 @@ func openGuestCgroups(t *testing.T) *cgroups {
 }
 
 // startGrouped starts a program in a group, without a guard.
-func startGrouped(t *testing.T, c *cgroup, args ...string) (*exec.Cmd, *strings.Builder) {
+func startGrouped(t *testing.T, c *controlGroup, args ...string) (*exec.Cmd, *strings.Builder) {
 	t.Helper()
 	var out strings.Builder
 	cmd := exec.Command(args[0], args[1:]...)
@@ -93,7 +94,7 @@ func TestGuestKernelEnforces(t *testing.T) {
 // group was delegated.
 func TestGuestControllersAreTaken(t *testing.T) {
 	g := openGuestCgroups(t)
-	if err := writeFile(g.dir, "cgroup.subtree_control", strings.ReplaceAll(controllers, "+", "-")); err != nil {
+	if err := cgroup.Write(g.dir, "cgroup.subtree_control", strings.ReplaceAll(controllers, "+", "-")); err != nil {
 		t.Fatal(err)
 	}
 	c, err := g.create(proto.Limits{Memory: 50 * mega, Processes: 8})

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"skep/grid/proto"
+	"skep/internal/cgroup"
 	"skep/internal/uapi"
 )
 
@@ -36,8 +37,8 @@ type cgroups struct {
 	next atomic.Uint64
 }
 
-// A cgroup is the group of one program. dir is nil if there is none.
-type cgroup struct {
+// A controlGroup is the group of one program. dir is nil if there is none.
+type controlGroup struct {
 	path string
 	dir  *os.File
 	end  func() // of a kernel update that is in force for it; nil: none is
@@ -46,11 +47,11 @@ type cgroup struct {
 // openCgroups returns where this process may make groups whose memory and processes the kernel
 // bounds, or why it cannot. mounts and own are /proc/self/mountinfo and /proc/self/cgroup.
 func openCgroups(mounts, own string) (*cgroups, error) {
-	root, err := findHierarchy(mounts)
+	root, err := cgroup.FindRoot(mounts)
 	if err != nil {
 		return nil, err
 	}
-	path, err := findOwnGroup(own)
+	path, err := cgroup.FindOwn(own)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +71,7 @@ func openCgroups(mounts, own string) (*cgroups, error) {
 	if err := g.moveAgent(path == "/"); err != nil {
 		return nil, err
 	}
-	if err := writeFile(g.dir, "cgroup.subtree_control", controllers); err != nil {
+	if err := cgroup.Write(g.dir, "cgroup.subtree_control", controllers); err != nil {
 		return nil, err
 	}
 	g.removeOld()
@@ -83,45 +84,6 @@ func openCgroups(mounts, own string) (*cgroups, error) {
 		return nil, errors.New("the kernel cannot end the processes of a group (Linux 5.14 can)")
 	}
 	return g, nil
-}
-
-// findHierarchy returns where the hierarchy of version 2 is mounted.
-func findHierarchy(mounts string) (string, error) {
-	text, err := os.ReadFile(mounts)
-	if err != nil {
-		return "", err
-	}
-	for line := range strings.Lines(string(text)) {
-		head, tail, _ := strings.Cut(line, " - ")
-		fields := strings.Fields(head)
-		if len(fields) > 4 && strings.HasPrefix(tail, "cgroup2 ") && fields[3] == "/" {
-			return fields[4], nil
-		}
-	}
-	return "", errors.New("no hierarchy of control groups of version 2 is mounted")
-}
-
-// findOwnGroup returns this process's group of version 2.
-func findOwnGroup(own string) (string, error) {
-	text, err := os.ReadFile(own)
-	if err != nil {
-		return "", err
-	}
-	for line := range strings.Lines(string(text)) {
-		if path, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
-			return path, nil
-		}
-	}
-	return "", errors.New("this process is in no control group of version 2")
-}
-
-func writeFile(dir, name, text string) error {
-	f, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	return errors.Join(err, f.Close())
 }
 
 // moveAgent moves this process out of the group whose children are to get controllers.
@@ -143,7 +105,7 @@ func (g *cgroups) moveAgent(isRoot bool) error {
 	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
-	return writeFile(dir, "cgroup.procs", self)
+	return cgroup.Write(dir, "cgroup.procs", self)
 }
 
 // removeOld removes what a killed agent left. Its guards ended its programs. In the root
@@ -156,13 +118,13 @@ func (g *cgroups) removeOld() {
 }
 
 // create makes a group with limits. The caller removes it.
-func (g *cgroups) create(l proto.Limits) (*cgroup, error) {
-	c := &cgroup{path: filepath.Join(g.dir, fmt.Sprintf("%s%d-%d", programGroup, os.Getpid(), g.next.Add(1)))}
+func (g *cgroups) create(l proto.Limits) (*controlGroup, error) {
+	c := &controlGroup{path: filepath.Join(g.dir, fmt.Sprintf("%s%d-%d", programGroup, os.Getpid(), g.next.Add(1)))}
 	if err := os.Mkdir(c.path, 0o755); err != nil {
 		return nil, err
 	}
 	err := c.setLimits(l)
-	if errors.Is(err, os.ErrNotExist) && writeFile(g.dir, "cgroup.subtree_control", controllers) == nil {
+	if errors.Is(err, os.ErrNotExist) && cgroup.Write(g.dir, "cgroup.subtree_control", controllers) == nil {
 		// A reload of systemd takes the controllers from a group that it did not delegate.
 		err = c.setLimits(l)
 	}
@@ -178,9 +140,9 @@ func (g *cgroups) create(l proto.Limits) (*cgroup, error) {
 
 // setLimits sets the limits that the kernel enforces. The program's guard measures too, and
 // ends the program for processes; only a program that outruns it meets pids.max.
-func (c *cgroup) setLimits(l proto.Limits) error {
+func (c *controlGroup) setLimits(l proto.Limits) error {
 	if l.Processes != 0 {
-		if err := writeFile(c.path, "pids.max", strconv.FormatUint(l.Processes+processesOver, 10)); err != nil {
+		if err := cgroup.Write(c.path, "pids.max", strconv.FormatUint(l.Processes+processesOver, 10)); err != nil {
 			return err
 		}
 	}
@@ -188,24 +150,24 @@ func (c *cgroup) setLimits(l proto.Limits) error {
 		return nil
 	}
 	// A machine without swap has no such file.
-	if err := writeFile(c.path, "memory.swap.max", "0"); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := cgroup.Write(c.path, "memory.swap.max", "0"); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	if err := writeFile(c.path, "memory.oom.group", "1"); err != nil {
+	if err := cgroup.Write(c.path, "memory.oom.group", "1"); err != nil {
 		return err
 	}
-	return writeFile(c.path, "memory.max", strconv.FormatUint(l.Memory, 10))
+	return cgroup.Write(c.path, "memory.max", strconv.FormatUint(l.Memory, 10))
 }
 
 // removeIn is how long the kernel may take to end the processes of a group.
 const removeIn = 10 * time.Second
 
 // remove ends all processes of the group and removes it.
-func (c *cgroup) remove() {
+func (c *controlGroup) remove() {
 	if c.dir != nil {
 		c.dir.Close()
 	}
-	writeFile(c.path, "cgroup.kill", "1")
+	cgroup.Write(c.path, "cgroup.kill", "1")
 	for end := time.Now().Add(removeIn); unix.Rmdir(c.path) == unix.EBUSY && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
@@ -254,7 +216,7 @@ func (a *Agent) prepareCgroups() {
 }
 
 // openCgroup makes the group of a program, or returns nil where there are none.
-func (a *Agent) openCgroup(c *command) (*cgroup, error) {
+func (a *Agent) openCgroup(c *command) (*controlGroup, error) {
 	if a.cgroups == nil && c.update != "" {
 		return nil, failf(proto.ReasonRefused, uapi.ERefused, "kernel updates are for control groups, and this node's agent has none: %v", a.ungrouped)
 	}
@@ -274,7 +236,7 @@ func (a *Agent) openCgroup(c *command) (*cgroup, error) {
 
 // holdUpdate puts a kernel update in force for a group before a program is in it. It ends
 // with the group.
-func (a *Agent) holdUpdate(name string, g *cgroup) (err error) {
+func (a *Agent) holdUpdate(name string, g *controlGroup) (err error) {
 	g.end, err = a.config.HoldUpdate(context.Background(), name, g.path)
 	if refused := (*RefusedError)(nil); errors.As(err, &refused) {
 		return failf(proto.ReasonRefused, uapi.ERefused, "the kernel update %s is not in force for the program: %s", name, refused.Text)

@@ -18,8 +18,8 @@ import (
 func TestCgroupsRefused(t *testing.T) {
 	self := fmt.Sprint(os.Getpid(), "\n")
 	for _, c := range []struct{ name, mount, own, controllers, procs, why string }{
-		{"only version 1", "cgroup", "0::/a", "memory pids", self, "no hierarchy of control groups of version 2"},
-		{"a container's part", "part", "0::/a", "memory pids", self, "no hierarchy of control groups of version 2"},
+		{"only version 1", "cgroup", "0::/a", "memory pids", self, "no version 2 cgroups are mounted"},
+		{"a container's part", "part", "0::/a", "memory pids", self, "as in a container"},
 		{"no group", "cgroup2", "4:memory:/a", "memory pids", self, "is in no control group of version 2"},
 		{"no controller", "cgroup2", "0::/a", "cpu pids memory2", self, "/a was not given the controller memory"},
 		{"no second controller", "cgroup2", "0::/a", "memory", self, "/a was not given the controller pids"},
@@ -98,7 +98,7 @@ func TestLimitsOfAGroup(t *testing.T) {
 		for _, name := range []string{"pids.max", "memory.max", "memory.oom.group", "memory.swap.max"} {
 			files[name] = ""
 		}
-		g := &cgroup{path: groupFiles(t, files)}
+		g := &controlGroup{path: groupFiles(t, files)}
 		if err := g.setLimits(c.limits); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
@@ -110,7 +110,7 @@ func TestLimitsOfAGroup(t *testing.T) {
 	}
 	all := proto.Limits{Memory: 5, Processes: 5}
 	for _, missing := range []string{"pids.max", "memory.max", "memory.oom.group", "memory.swap.max"} {
-		g := &cgroup{path: groupFiles(t, map[string]string{"pids.max": "", "memory.max": "", "memory.oom.group": "", "memory.swap.max": ""})}
+		g := &controlGroup{path: groupFiles(t, map[string]string{"pids.max": "", "memory.max": "", "memory.oom.group": "", "memory.swap.max": ""})}
 		if err := os.Remove(filepath.Join(g.path, missing)); err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +118,7 @@ func TestLimitsOfAGroup(t *testing.T) {
 			t.Errorf("without %s: %v", missing, err)
 		}
 	}
-	g := &cgroup{path: groupFiles(t, map[string]string{"pids.max": "", "memory.max": "", "memory.oom.group": ""})}
+	g := &controlGroup{path: groupFiles(t, map[string]string{"pids.max": "", "memory.max": "", "memory.oom.group": ""})}
 	if err := os.Mkdir(filepath.Join(g.path, "memory.swap.max"), 0o755); err != nil {
 		t.Fatal(err)
 	}

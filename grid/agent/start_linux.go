@@ -138,7 +138,7 @@ func reopenFile(f *os.File) (*os.File, error) {
 	return own, nil
 }
 
-func (p *process) watch(guard *exec.Cmd, control *os.File, dir string, group *cgroup) {
+func (p *process) watch(guard *exec.Cmd, control *os.File, dir string, group *controlGroup) {
 	var e exit
 	err := json.NewDecoder(control).Decode(&e)
 	if err != nil {

@@ -21,23 +21,30 @@ const (
 	Self   = "/proc/self/cgroup"
 )
 
-// FindRoot returns where the hierarchy is mounted. mounts is Mounts, or a file like it.
+// FindRoot returns where the whole hierarchy is mounted. mounts is Mounts, or a file like it.
 func FindRoot(mounts string) (string, error) {
 	f, err := os.Open(mounts)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	in := bufio.NewScanner(f)
+	in, parts := bufio.NewScanner(f), 0
 	for in.Scan() {
 		head, tail, _ := strings.Cut(in.Text(), " - ")
 		fields := strings.Fields(head)
-		if len(fields) > 4 && strings.HasPrefix(tail, "cgroup2 ") {
+		if len(fields) <= 4 || !strings.HasPrefix(tail, "cgroup2 ") {
+			continue
+		}
+		if fields[3] == "/" {
 			return fields[4], nil
 		}
+		parts++
 	}
 	if err := in.Err(); err != nil {
 		return "", err
+	}
+	if parts > 0 {
+		return "", errors.New("only a part of the version 2 cgroups is mounted, as in a container")
 	}
 	return "", errors.New("no version 2 cgroups are mounted: mount -t cgroup2 none /sys/fs/cgroup")
 }

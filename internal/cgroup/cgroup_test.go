@@ -27,6 +27,8 @@ func TestFindRoot(t *testing.T) {
 		{"first", "31 1 0:3 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw\n", "/sys/fs/cgroup", ""},
 		{"behind version 1", old + "31 1 0:3 / /sys/fs/cgroup/unified rw - cgroup2 none rw\n", "/sys/fs/cgroup/unified", ""},
 		{"version 1 only", old, "", "mount -t cgroup2"},
+		{"a container's part", "31 1 0:3 /docker /sys/fs/cgroup rw - cgroup2 none rw\n", "", "as in a container"},
+		{"behind a part", "31 1 0:3 /docker /a rw - cgroup2 none rw\n32 1 0:3 / /b rw - cgroup2 none rw\n", "/b", ""},
 		{"short", "31 1 - cgroup2 none rw\n", "", "mount -t cgroup2"},
 	} {
 		got, err := FindRoot(writeText(t, c.text))
