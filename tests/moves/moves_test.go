@@ -45,6 +45,34 @@ func TestMoves(t *testing.T) {
 	})
 }
 
+// A dynamic program of the distribution goes on, with a library that it loads after its moves.
+func TestPython(t *testing.T) {
+	const python, script = "/usr/bin/python3", `
+import hashlib, time
+h = hashlib.sha256()
+for i in range(300):
+    h.update(str(i).encode())
+    print(h.hexdigest(), flush=True)
+    time.sleep(0.01)
+import sqlite3
+print(*sqlite3.connect(":memory:").execute("select sum(value) from json_each('[1,2,3]')").fetchone())
+`
+	native := exec.Command(python, "-")
+	native.Stdin = strings.NewReader(script)
+	want, err := native.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newScene(t)
+	j := s.begin(script, []string{"--movable"}, python, "-")
+	for range 3 {
+		s.must("move", j.number)
+	}
+	if code := j.end(); code != 0 || j.out.String() != string(want) {
+		t.Errorf("exit code %d, %d of %d bytes of output; %s", code, len(j.out.String()), len(want), j.err.String())
+	}
+}
+
 // blobs counts what the hub and both nodes store: programs, and all else.
 func (s *scene) blobs() (programs, others int) {
 	for _, of := range []string{"hub", "a", "b"} {
