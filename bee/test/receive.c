@@ -139,10 +139,22 @@ static int has_bytes(u64 addr, u64 len, u8 byte)
 	return 1;
 }
 
+/* The size of this process, in pages. */
+static u64 count_mapped(void)
+{
+	FILE *f = fopen("/proc/self/statm", "r");
+	unsigned long n = 0;
+
+	if (!f || fscanf(f, "%lu", &n) != 1)
+		exit(1);
+	fclose(f);
+	return n;
+}
+
 static void check_whole(void)
 {
 	const u8 *page;
-	u64 at = 0, len;
+	u64 at = 0, len, mapped;
 
 	begin_file();
 	add_pages(BEE_SNAP_EARLY, PLACE + PAGE, PAGE, 7);
@@ -158,9 +170,12 @@ static void check_whole(void)
 	       "what is no early page is kept");
 	page = bee_snap_next(&snapshot, &at, BEE_SNAP_PAGE, &len);
 	tap_ok(page && len == 8 + PAGE && page[8] == 3, "also a late page");
+	mapped = count_mapped();
 	tap_ok(!snapshot.place(PLACE, 3 * PAGE) && has_bytes(PLACE, PAGE, 0) &&
 		       has_bytes(PLACE + PAGE, 2 * PAGE, 8),
 	       "an area has the last early pages, and zeros");
+	tap_ok(count_mapped() == mapped + 3,
+	       "the mirror leaves no hole, into which others could map");
 	tap_ok(!snapshot.place(SKEP_IMAGE_END - PAGE, PAGE) &&
 		       has_bytes(SKEP_IMAGE_END - PAGE, PAGE, 5),
 	       "pages at the end of the image's range");

@@ -138,6 +138,9 @@ func (s *scene) tryProgram(words []string, moments []time.Duration) *trial {
 	}
 	result.code = j.end()
 	result.output = j.out.String()
+	if result.code > 128 {
+		s.t.Logf("it ended with %d and said: %s", result.code, j.err.String())
+	}
 	result.outcome, result.took = outcomeOf(result.output), time.Since(began).Round(time.Millisecond)
 	return result
 }

@@ -70,12 +70,15 @@ void lin_mirror_free(void)
 	memset(mirror, 0, sizeof(mirror));
 }
 
-/* The area becomes what came early: zeros where nothing did. */
+/* The area becomes what came early: zeros where nothing did. The mirror keeps
+ * its addresses: memory that is mapped later must not lie in it when it is
+ * freed. */
 static s64 place_area(u64 start, u64 len)
 {
+	const int how = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
 	u8 *from = find_mirror(start, len);
 
-	return from && mremap(from, len, len, MREMAP_MAYMOVE | MREMAP_FIXED,
+	return from && mremap(from, len, len, how,
 			      (void *)(__UINTPTR_TYPE__)start) != MAP_FAILED
 		       ? 0
 		       : -ENOMEM;
