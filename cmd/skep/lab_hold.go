@@ -25,16 +25,7 @@ type labHold struct{}
 func (h *labHold) options(*cli.Flags) {}
 
 func (h *labHold) run(ctx context.Context, f *cli.Flags, words []string) error {
-	if err := f.RefuseArgs(words); err != nil {
-		return err
-	}
-	if isTerminal(os.Stdin) {
-		return f.Usagef("skep starts this command itself")
-	}
-	// The client may be gone when an answer is written; that must not end the
-	// machine.
-	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP)
-	if err := dropInherited(); err != nil {
+	if err := beginHolder(f, words); err != nil {
 		return err
 	}
 	switch err := hold.Serve(ctx, os.Stdin, os.Stdout, hold.BootLab); {
@@ -44,6 +35,20 @@ func (h *labHold) run(ctx context.Context, f *cli.Flags, words []string) error {
 		return cli.Exit(cli.Failed) // the answer has already named the cause
 	}
 	return nil
+}
+
+// beginHolder prepares a process that skep itself starts, with its order on standard input, and
+// that may outlive the command and the shell.
+func beginHolder(f *cli.Flags, words []string) error {
+	if err := f.RefuseArgs(words); err != nil {
+		return err
+	}
+	if isTerminal(os.Stdin) {
+		return f.Usagef("skep starts this command itself")
+	}
+	// The command may be gone when it is answered; that must not end what is held.
+	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP)
+	return dropInherited()
 }
 
 // dropInherited closes descriptors that the user's shell passed on, for example of a lock,

@@ -12,7 +12,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"sync/atomic"
 	"syscall"
@@ -99,15 +98,7 @@ type partHold struct {
 func (h *partHold) options(*cli.Flags) {}
 
 func (h *partHold) run(ctx context.Context, f *cli.Flags, words []string) error {
-	if err := f.RefuseArgs(words); err != nil {
-		return err
-	}
-	if isTerminal(os.Stdin) {
-		return f.Usagef("skep starts this command itself")
-	}
-	// the command may be gone when it is answered
-	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP)
-	if err := dropInherited(); err != nil {
+	if err := beginHolder(f, words); err != nil {
 		return err
 	}
 	d := json.NewDecoder(os.Stdin)
