@@ -701,6 +701,26 @@ int grid_call_accept(struct grid_call *c, struct grid_mover *from, u64 length)
 	return err ? err : check_end(&t);
 }
 
+void grid_texts_give(struct grid_value *v)
+{
+	const struct grid_text *text = v->at;
+	u64 k;
+
+	for (k = 0; k < v->count; k++)
+		((u8 **)v->user)[k] = text[k].at;
+}
+
+void grid_texts_collect(struct grid_value *v)
+{
+	struct grid_text *text = v->at;
+	u64 k;
+
+	for (k = 0; k < v->count; k++) {
+		text[k].at = ((u8 **)v->user)[k];
+		text[k].len = text[k].at ? strlen((char *)text[k].at) : 0;
+	}
+}
+
 void grid_call_drop_texts(struct grid_call *c, u32 i)
 {
 	struct grid_text *text = c->value[i].at;

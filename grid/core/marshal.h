@@ -93,6 +93,13 @@ int grid_call_count(struct grid_call *c, u32 i, u64 *count);
  * an array without elements, as with Ninf-G.
  */
 int grid_call_null(const struct grid_call *c, u32 i);
+/*
+ * Between the texts of a parameter and value[].user, an array of as many char
+ * *: what a function is given, and what it leaves. Pointers are copied, not
+ * bytes.
+ */
+void grid_texts_give(struct grid_value *v);
+void grid_texts_collect(struct grid_value *v);
 /* Frees the memory of a parameter's received texts. */
 void grid_call_drop_texts(struct grid_call *c, u32 i);
 

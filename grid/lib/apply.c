@@ -176,11 +176,9 @@ static void room_free(struct grid_memory *memory, void *at, u64 len)
 }
 
 /* Strings that the function may replace are pointers to it. */
-static int open_strings(struct grid_call *c, u32 i)
+static int give_strings(struct grid_call *c, u32 i)
 {
 	struct grid_value *v = &c->value[i];
-	const struct grid_text *text = v->at;
-	u64 k;
 
 	v->user = c->memory->alloc(c->memory, (v->count + 1) * sizeof(char *));
 	if (!v->user) {
@@ -188,19 +186,18 @@ static int open_strings(struct grid_call *c, u32 i)
 		c->wrong = i;
 		return -ENOMEM;
 	}
-	for (k = 0; k < v->count; k++)
-		((u8 **)v->user)[k] = text[k].at;
+	grid_texts_give(v);
 	return 0;
 }
 
-static int open_all_strings(struct grid_call *c)
+static int give_all_strings(struct grid_call *c)
 {
 	u32 i;
 	int err = 0;
 
 	for (i = 0; i < c->function->params && !err; i++) {
 		if (grid_param_texts(param_of(c, i)))
-			err = open_strings(c, i);
+			err = give_strings(c, i);
 	}
 	return err;
 }
@@ -209,20 +206,12 @@ static int open_all_strings(struct grid_call *c)
 static void collect_strings(struct grid_call *c)
 {
 	struct grid_value *v;
-	struct grid_text *text;
 	u32 i;
-	u64 k;
 
 	for (i = 0; i < c->function->params; i++) {
 		v = &c->value[i];
-		text = v->at;
-		if (!v->user || !(param_of(c, i)->mode & SKEP_OUT))
-			continue;
-		for (k = 0; k < v->count; k++) {
-			text[k].at = ((u8 **)v->user)[k];
-			text[k].len =
-				text[k].at ? strlen((char *)text[k].at) : 0;
-		}
+		if (v->user && param_of(c, i)->mode & SKEP_OUT)
+			grid_texts_collect(v);
 	}
 }
 
@@ -370,7 +359,7 @@ static int run_call(struct grid_apply *a, struct grid_call *c,
 	if (!err)
 		err = measure_results(c, &out);
 	if (!err)
-		err = open_all_strings(c);
+		err = give_all_strings(c);
 	if (err) {
 		explain_error(a, c, err);
 	} else {

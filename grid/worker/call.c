@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/sha256.h"
-#include "callback.h"
+#include "ask.h"
 #include "order.h"
 #include "stream.h"
 #include "texts.h"
@@ -192,7 +192,7 @@ static int run_call(struct grid_call *c, const struct skep_worker *w, u64 call,
 
 	bad = texts_open(c, &why);
 	if (!bad) {
-		callback_begin(c, call);
+		callback_begin(c, ask_over_session(call));
 		exec_ns = call_function(c, w);
 		callback_end();
 		bad = texts_collect(c, &why);
