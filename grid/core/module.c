@@ -177,7 +177,7 @@ static int takes_callback(const struct grid_module *m,
 	const struct skep_function *g;
 	u32 i;
 
-	if (f->flags || p->mode != SKEP_IN || p->dims ||
+	if (f->flags & ~SKEP_FUNCTION_RANKS || p->mode != SKEP_IN || p->dims ||
 	    p->refers >= m->head.functions)
 		return 0;
 	g = &m->function[p->refers];

@@ -22,10 +22,7 @@ func (p *parser) parseCallback(q *param) bool {
 
 // checkCallback checks a callback of d, and gives it the parameters of d that its sizes use.
 func (p *parser) checkCallback(d *define, q *param) {
-	switch {
-	case d.ranks:
-		p.problemf(q.at, "an MPI job can't call the master, because its ranks would call at the same time: return what %q needs as OUT", q.name)
-	case d.name == Initialize:
+	if d.name == Initialize {
 		p.problemf(q.at, "Initialize can't call the master, which does not wait for it")
 	}
 	b := q.callback

@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "ask.h"
 #include "base/sha256.h"
 #include "call.h"
 #include "job.h"
@@ -61,17 +62,58 @@ static int send_result(u64 call, const struct job_result *r)
 	return err ? err : stream_flush();
 }
 
+/* Callbacks of rank 0: see struct job_way. */
+
+static int ask_master(u64 call, const struct skep_callback *head,
+		      const u8 *arguments)
+{
+	int err = stream_frame(SKEP_CALLBACK, 0, call,
+			       (u32)sizeof(*head) + head->length);
+
+	if (!err)
+		err = stream_put(head, sizeof(*head), 0);
+	if (!err)
+		err = stream_put(arguments, head->length, 1);
+	if (!err)
+		err = stream_flush();
+	return err ? -EPIPE : 0;
+}
+
+static int take_return(u64 call, const struct skep_callback *head,
+		       u8 **returned, u32 *length)
+{
+	struct skep_frame f;
+	int shown = 0, err = stream_try(&f, &shown);
+
+	if (!err && !shown)
+		return 0;
+	if (!err)
+		err = ask_return(call, head, &f);
+	if (err)
+		return -EPIPE;
+	*length = stream_left();
+	*returned = malloc(*length + 1ul);
+	if (!*returned)
+		return -ENOMEM;
+	return stream_read(*returned, *length) ? -EPIPE : 0;
+}
+
+static const struct job_way to_master = {ask_master, take_return};
+
 static int run_job(const struct skep_function *f, u64 call,
 		   const struct skep_call *order, const u8 *bytes)
 {
-	struct ranks_order o = {RANKS_CALL, order->function, order->length,
-				order->result};
-	u32 ranks = ranks_of(f, bytes, order->length);
+	struct job_call job = {
+		ranks_of(f, bytes, order->length),
+		{RANKS_CALL, order->function, order->length, order->result},
+		bytes,
+		call,
+		&to_master};
 	char text[RANKS_TEXT_MAX + SKEP_NAME_MAX + 8];
 	struct job_result r;
 	int err;
 
-	if (!ranks) {
+	if (!job.ranks) {
 		snprintf(text, sizeof(text),
 			 "%s: a job has 1 to %d ranks, or 0 for one on each "
 			 "processor of the node",
@@ -79,7 +121,7 @@ static int run_job(const struct skep_function *f, u64 call,
 		return order_refuse(call, SKEP_E_ARGUMENTS, text);
 	}
 	order_set_busy(1);
-	err = job_call(ranks, &o, bytes, &r);
+	err = job_call(&job, &r);
 	order_set_busy(0);
 	if (err)
 		return STREAM_ENDED;

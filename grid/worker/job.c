@@ -121,19 +121,23 @@ void job_end(int soon)
 /* Waiting ------------------------------------------------------------------ */
 
 /*
- * Until one of these n can be read. 0; -ECHILD: the launcher has ended;
- * -EPIPE: the session.
+ * Until one of these n can be read, or with `asking` the session. 0; -ECHILD:
+ * the launcher has ended; -EPIPE: the session.
  */
-static int await_any(struct pollfd *p, u32 n)
+static int await_any(struct pollfd *p, u32 n, int asking)
 {
 	p[n] = (struct pollfd){job.children, POLLIN, 0};
 	p[n + 1] = (struct pollfd){job.session, POLLRDHUP, 0};
+	if (asking)
+		p[n + 1].events |= POLLIN;
 	while (poll(p, n + 2, -1) < 0) {
 		if (errno != EINTR)
 			return -EPIPE;
 	}
-	if (p[n + 1].revents)
+	if (p[n + 1].revents & ~POLLIN)
 		return -EPIPE;
+	if (p[n + 1].revents)
+		return 0;
 	while (n--) {
 		if (p[n].revents)
 			return 0;
@@ -215,7 +219,7 @@ static int join_ranks(u32 ranks, struct job_result *r)
 
 	while (joined < ranks) {
 		p[0] = (struct pollfd){job.listener, POLLIN, 0};
-		err = await_any(p, 1);
+		err = await_any(p, 1, 0);
 		if (err == -ECHILD) {
 			job_end(1);
 			return fail_job(r, SKEP_E_REFUSED,
@@ -236,10 +240,14 @@ static int join_ranks(u32 ranks, struct job_result *r)
 /* Answers ------------------------------------------------------------------ */
 
 struct answers {
-	struct pollfd *poll; /* fd -1: it has answered */
+	const struct job_call *call; /* NULL: Initialize, without callbacks */
+	struct pollfd *poll;	     /* fd -1: it has answered */
 	u32 left;
 	u64 most; /* bytes that rank 0 may return */
 	u32 gone; /* a rank that ended without a word, or ~0 */
+	int over; /* the session */
+	int asking;
+	struct skep_callback asked; /* of rank 0, and not yet returned */
 };
 
 static int take_result(struct answers *a, const struct ranks_answer *answer,
@@ -275,16 +283,115 @@ static int take_refusal(const struct ranks_answer *answer, u32 i,
 			text);
 }
 
+/* Callbacks --------------------------------------------------------------- */
+
+/* Without the session nothing else counts. */
+static int end_session(struct answers *a, int err)
+{
+	a->over = err == -EPIPE;
+	return err ? -ECHILD : 0;
+}
+
+static int fail_callback(struct job_result *r, int err)
+{
+	return fail_job(r, SKEP_E_WORKER,
+			"a callback of rank 0 of %u cannot be passed on: %s",
+			job.ranks, strerror(-err));
+}
+
+static int read_callback(struct answers *a, u64 length, u8 **arguments)
+{
+	u64 rest = length - sizeof(a->asked);
+	int err;
+
+	if (a->asking || length < sizeof(a->asked) || rest > SKEP_CALLBACK_MAX)
+		return -EPROTO;
+	err = read_rank(job.rank[0], &a->asked, sizeof(a->asked));
+	if (err)
+		return err;
+	if (a->asked.length != rest)
+		return -EPROTO;
+	*arguments = malloc(rest + 1);
+	return *arguments ? read_rank(job.rank[0], *arguments, rest) : -ENOMEM;
+}
+
+/* -EPIPE: rank 0 is gone; -ECHILD: the call failed, or the session is over. */
+static int pass_callback(struct answers *a, u64 length, struct job_result *r)
+{
+	u8 *arguments = NULL;
+	int err = read_callback(a, length, &arguments);
+
+	if (!err) {
+		a->asking = 1;
+		err = end_session(a, a->call->way->ask(a->call->number,
+						       &a->asked, arguments));
+	} else if (err != -EPIPE) {
+		err = fail_callback(r, err);
+	}
+	free(arguments);
+	return err;
+}
+
+/* The session can be read. That rank 0 is gone is found by what it said. */
+static int pass_return(struct answers *a, struct job_result *r)
+{
+	struct ranks_order back = {RANKS_RETURN, a->asked.param, 0, 0};
+	u8 *returned = NULL;
+	u32 n = 0;
+	int err = a->call->way->take(a->call->number, &a->asked, &returned, &n);
+
+	if (err == -EPIPE) {
+		free(returned);
+		return end_session(a, err);
+	}
+	a->asking = !err && !returned;
+	back.length = n;
+	if (returned && !send_rank(job.rank[0], &back, sizeof(back)))
+		send_rank(job.rank[0], returned, n);
+	free(returned);
+	return err ? fail_callback(r, err) : 0;
+}
+
+/* The function's end came before its callback's. */
+static int fail_left(struct job_result *r)
+{
+	return r->code ? -ECHILD
+		       : fail_job(r, SKEP_E_WORKER,
+				  "rank 0 of %u ended the function while the "
+				  "master answered it",
+				  job.ranks);
+}
+
+/* The agent sends RETURN whatever became of the call, and then takes its end.
+ */
+static int drop_return(struct answers *a)
+{
+	u8 *returned = NULL;
+	u32 n;
+	int err = 0;
+
+	while (!err && !returned)
+		err = a->call->way->take(a->call->number, &a->asked, &returned,
+					 &n);
+	free(returned);
+	return err == -EPIPE ? err : 0;
+}
+
 /* 0: an answer, or the rank is gone; -ECHILD: the call failed. */
 static int take_answer(struct answers *a, u32 i, struct job_result *r)
 {
 	struct ranks_answer answer;
 	int err = read_rank(job.rank[i], &answer, sizeof(answer));
 
-	if (!err && answer.code)
+	if (!err && answer.asks && !i && a->call) {
+		err = pass_callback(a, answer.length, r);
+		if (err != -EPIPE)
+			return err;
+	} else if (!err && answer.code) {
 		err = take_refusal(&answer, i, r);
-	else if (!err)
+	} else if (!err) {
 		err = take_result(a, &answer, i, r);
+	}
 	if (err == -EPIPE) {
 		a->gone = a->gone < i ? a->gone : i;
 		err = 0;
@@ -304,16 +411,20 @@ static int await_answers(struct answers *a, struct job_result *r)
 	int err = 0;
 
 	while (a->left && a->gone == ~0u) {
-		err = await_any(a->poll, job.ranks);
+		err = await_any(a->poll, job.ranks, a->asking);
 		if (err == -ECHILD)
 			err = poll(a->poll, job.ranks, 0) > 0 ? 0 : err;
 		for (i = 0; i < job.ranks && !err; i++) {
 			if (a->poll[i].fd >= 0 && a->poll[i].revents)
 				err = take_answer(a, i, r);
 		}
+		if (!err && a->poll[job.ranks + 1].revents)
+			err = pass_return(a, r);
 		if (err)
 			break;
 	}
+	if (a->over)
+		return -EPIPE;
 	if (err == -EPIPE || r->code)
 		return err;
 	if (a->gone != ~0u)
@@ -329,9 +440,10 @@ static int await_answers(struct answers *a, struct job_result *r)
 }
 
 static int run_order(const struct ranks_order *o, const u8 *bytes,
-		     struct job_result *r)
+		     const struct job_call *call, struct job_result *r)
 {
-	struct answers a = {NULL, job.ranks, o->most, ~0u};
+	struct answers a = {
+		.call = call, .left = job.ranks, .most = o->most, .gone = ~0u};
 	u32 i;
 	int err;
 
@@ -346,7 +458,10 @@ static int run_order(const struct ranks_order *o, const u8 *bytes,
 	}
 	err = await_answers(&a, r);
 	free(a.poll);
-	return err;
+	if (!a.asking || err == -EPIPE)
+		return err;
+	job_end(1);
+	return drop_return(&a) ? -EPIPE : fail_left(r);
 }
 
 /* Calls -------------------------------------------------------------------- */
@@ -366,22 +481,21 @@ static int start_job(u32 ranks, struct job_result *r)
 	if (!err)
 		err = join_ranks(ranks, r);
 	if (!err && initial.given)
-		err = run_order(&initial.order, initial.bytes, r);
+		err = run_order(&initial.order, initial.bytes, NULL, r);
 	return err;
 }
 
-int job_call(u32 ranks, const struct ranks_order *order, const u8 *bytes,
-	     struct job_result *r)
+int job_call(const struct job_call *call, struct job_result *r)
 {
 	int err = 0;
 
 	memset(r, 0, sizeof(*r));
-	if (job.rank && (job.ranks != ranks || launcher_reap()))
+	if (job.rank && (job.ranks != call->ranks || launcher_reap()))
 		job_end(0);
 	if (!job.rank)
-		err = start_job(ranks, r);
+		err = start_job(call->ranks, r);
 	if (!err)
-		err = run_order(order, bytes, r);
+		err = run_order(&call->order, call->bytes, call, r);
 	if (!err)
 		return 0;
 	job_end(1);

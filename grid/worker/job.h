@@ -26,12 +26,32 @@ struct job_result {
 	char text[RANKS_TEXT_MAX]; /* because of this; the job is gone */
 };
 
+/* How callbacks of rank 0 reach the master. 0; -ENOMEM; -EPIPE: the session is
+ * over. */
+struct job_way {
+	int (*ask)(u64 call, const struct skep_callback *head,
+		   const u8 *arguments);
+	/*
+	 * Waits for one frame of the session. If that is the callback's RETURN,
+	 * *returned is its arguments, of malloc; else it stays NULL.
+	 */
+	int (*take)(u64 call, const struct skep_callback *head, u8 **returned,
+		    u32 *length);
+};
+
+struct job_call {
+	u32 ranks;
+	struct ranks_order order;
+	const u8 *bytes;
+	u64 number; /* in the session */
+	const struct job_way *way;
+};
+
 /*
  * Runs a call in a job of so many ranks. 0: see the result. -EPIPE: the session
  * is over.
  */
-int job_call(u32 ranks, const struct ranks_order *order, const u8 *bytes,
-	     struct job_result *result);
+int job_call(const struct job_call *call, struct job_result *result);
 /* Ends the job, and what it left. `soon`: without waiting for it. */
 void job_end(int soon);
 

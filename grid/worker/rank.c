@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "call.h"
+#include "callback.h"
 #include "texts.h"
 
 static int front = -1;
@@ -166,6 +167,22 @@ static int move_out(struct grid_mover *mover, void *bytes, u64 len, int own)
 	return write_front(bytes, len);
 }
 
+struct packing {
+	struct grid_mover mover;
+	u8 *at;
+};
+
+/* Measured before, so it fits. */
+static int pack_bytes(struct grid_mover *mover, void *bytes, u64 len, int own)
+{
+	struct packing *p = (struct packing *)mover;
+
+	(void)own;
+	memcpy(p->at, bytes, len);
+	p->at += len;
+	return 0;
+}
+
 static int send_result(struct grid_call *c, u64 exec_ns, u64 most)
 {
 	struct grid_mover to = {move_out};
@@ -186,6 +203,81 @@ static int send_result(struct grid_call *c, u64 exec_ns, u64 most)
 	return err ? err : grid_call_send(c, SKEP_OUT, &to);
 }
 
+/* Callbacks --------------------------------------------------------------- */
+
+/* Without the front nobody wants the end of the function. */
+__attribute__((noreturn)) static void leave_rank(int status)
+{
+	answering = 0;
+	callback_leave(status);
+}
+
+__attribute__((noreturn)) static void end_call(u32 code, const char *text)
+{
+	answering = 0;
+	send_refusal(code, text);
+	leave_rank(CALLBACK_STATUS);
+}
+
+/* A fault in the user's arrays is said by a signal, so no byte is sent before
+ * all were read. */
+static int send_callback(struct grid_call *c, const struct skep_callback *head)
+{
+	const struct ranks_answer ask = {0, 1,
+					 sizeof(*head) + (u64)head->length, 0};
+	u8 *payload = malloc(ask.length);
+	struct packing p = {{pack_bytes}, payload + sizeof(*head)};
+	int err;
+
+	if (!payload)
+		end_call(SKEP_E_WORKER, "no memory for a callback");
+	memcpy(payload, head, sizeof(*head));
+	err = grid_call_send(c, SKEP_IN, &p.mover);
+	answering = 0;
+	if (!err)
+		err = write_front(&ask, sizeof(ask));
+	if (!err)
+		err = write_front(payload, ask.length);
+	answering = 1;
+	free(payload);
+	return err;
+}
+
+static void ask_front(struct grid_call *c, const struct skep_callback *head)
+{
+	struct source s = {{move_in}, 0, 0};
+	struct ranks_order o;
+	int err = send_callback(c, head);
+
+	if (!err)
+		err = read_front(&o, sizeof(o));
+	if (!err && (o.kind != RANKS_RETURN || o.function != head->param))
+		err = -EPROTO;
+	s.left = o.length;
+	if (!err)
+		err = grid_call_accept(c, &s.mover, o.length);
+	if (err)
+		leave_rank(CALLBACK_STATUS);
+}
+
+/* The master runs one function of a call at a time, and a call has one master's
+ * thread for them. */
+static void refuse_callback(struct grid_call *c,
+			    const struct skep_callback *head)
+{
+	char text[CALL_TEXT_MAX];
+
+	(void)head;
+	snprintf(text, sizeof(text),
+		 "it called %s of the master, which only rank 0 may do: send "
+		 "rank 0 what it needs",
+		 c->function->name);
+	end_call(SKEP_E_WORKER, text);
+}
+
+static const struct callback_way by_front = {ask_front, end_call};
+static const struct callback_way by_none = {refuse_callback, end_call};
+
 /* The result of rank 0 is the call's. */
 static int run_function(struct grid_call *c, const struct skep_worker *w,
 			const struct ranks_order *o, int rank)
@@ -197,7 +289,9 @@ static int run_function(struct grid_call *c, const struct skep_worker *w,
 
 	if (!err) {
 		answering = 1;
+		callback_begin(c, rank ? &by_none : &by_front);
 		exec_ns = call_function(c, w);
+		callback_end();
 		answering = 0;
 		fflush(stderr);
 		if (o->kind == RANKS_CALL)

@@ -20,7 +20,9 @@ struct ranks_hello {
 };
 SKEP_ASSERT_SIZE(struct ranks_hello, 16);
 
-enum ranks_kind { RANKS_INIT = 1, RANKS_CALL, RANKS_END };
+/* RETURN is no order: it has what a callback of rank 0 returned, `function` is
+ * the parameter. */
+enum ranks_kind { RANKS_INIT = 1, RANKS_CALL, RANKS_END, RANKS_RETURN };
 
 /* Followed by the arguments, as they are in the session. */
 struct ranks_order {
@@ -32,10 +34,11 @@ SKEP_ASSERT_SIZE(struct ranks_order, 24);
 
 /*
  * Followed by the result, which rank 0 alone has, or, if code is not 0, by why
- * the order was not carried out. RANKS_TEXT_MAX bounds that.
+ * the order was not carried out. RANKS_TEXT_MAX bounds that. With `asks` it is
+ * no answer yet but a callback of rank 0, with the payload of CALLBACK.
  */
 struct ranks_answer {
-	u32 code, pad;
+	u32 code, asks;
 	u64 length, exec_ns;
 };
 SKEP_ASSERT_SIZE(struct ranks_answer, 24);

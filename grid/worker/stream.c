@@ -245,20 +245,30 @@ static int take_head(struct skep_frame *f, int *shown)
 	return f->type == SKEP_ACK ? take_ack() : 0;
 }
 
-int stream_next(struct skep_frame *f)
+int stream_try(struct skep_frame *f, int *shown)
 {
-	int err, shown = 0;
+	int err;
 
 	if (session.left)
 		return fail_session(-EPROTO,
 				    "a frame is longer than its content");
 	do
-		err = take_head(f, &shown);
-	while (!err && !shown);
+		err = take_head(f, shown);
+	while (!err && !*shown && ahead_at < ahead_end);
 	if (!err && !f->length)
 		err = tell_taken();
 	if (!err && f->type == SKEP_BYE)
 		return STREAM_ENDED;
+	return err;
+}
+
+int stream_next(struct skep_frame *f)
+{
+	int err, shown = 0;
+
+	do
+		err = stream_try(f, &shown);
+	while (!err && !shown);
 	return err;
 }
 

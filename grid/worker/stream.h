@@ -17,6 +17,9 @@ const char *stream_why(void);
 
 /* The next frame that is not an ACK or PING; its payload is not read. */
 int stream_next(struct skep_frame *f);
+/* The same, as far as what comes next says: waits for one frame at most, and
+ * `*shown` is 0 if it was an ACK or PING and no other was read with it. */
+int stream_try(struct skep_frame *f, int *shown);
 /* n bytes of the payload of the frame that stream_next gave. */
 int stream_read(void *to, u64 n);
 /* Payload bytes that stream_read can still give. */

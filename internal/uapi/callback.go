@@ -42,7 +42,7 @@ func (p *Param) isSize() bool { return p.Type.Integer() && p.Mode&ModeIn != 0 &&
 
 func (m *Manifest) checkMasterFunction(f *Function, p *Param) error {
 	switch {
-	case f.Callback || f.Init || f.Ranks || p.Mode != ModeIn || len(p.Dims) > 0:
+	case f.Callback || f.Init || p.Mode != ModeIn || len(p.Dims) > 0:
 		return fmt.Errorf("parameter %q can't be a function of the master", p.Name)
 	case int64(p.Refers) >= int64(len(m.Functions)) || !m.Functions[p.Refers].Callback:
 		return fmt.Errorf("nothing describes the function %q of the master", p.Name)

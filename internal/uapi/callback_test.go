@@ -52,7 +52,8 @@ func TestHostileCallbacks(t *testing.T) {
 		"that returns":      {func(o, _ []Param, _ []Function) { o[1].Mode = ModeInOut }, "can't be a function of the master"},
 		"an array":          {func(o, i []Param, _ []Function) { o[1].Dims = i[2].Dims }, "can't be a function of the master"},
 		"of Initialize":     {func(_, _ []Param, f []Function) { f[0].Init = true }, "can't be a function of the master"},
-		"of an MPI job":     {func(_, _ []Param, f []Function) { f[0].Ranks = true }, "can't be a function of the master"},
+		"of an MPI job":     {func(_, _ []Param, f []Function) { f[0].Ranks = true }, ""},
+		"that is a job":     {func(_, _ []Param, f []Function) { f[1].Ranks = true }, "other flags"},
 		"of a callback": {func(_, i []Param, _ []Function) {
 			i[1] = Param{Name: "f", Type: MasterFunction, Mode: ModeIn, Refers: 1}
 		}, "can't be a function of the master"},

@@ -2,6 +2,20 @@
 /* A call that fails, then one that the same worker must do well. */
 #include <OmniRpc.h>
 
+static void hear_rank(int rank, int size, const char *bytes)
+{
+	printf("heard %d, %d bytes, the last is %d\n", rank, size,
+	       bytes[size - 1]);
+}
+
+/* Rank `who` calls hear_rank() with n bytes; rank 1 ends before that as `how`
+ * says.
+ */
+static OmniRpcRequest start_ask(int who, int how, int n)
+{
+	return OmniRpcMpiCallAsync("ranks.ask", 2, who, how, n, hear_rank);
+}
+
 static OmniRpcRequest start_call(const char *what)
 {
 	OmniRpcHandle two = OmniRpcMpiCreateHandle(2, "ranks");
@@ -27,6 +41,14 @@ static OmniRpcRequest start_call(const char *what)
 		return OmniRpcMpiCallAsyncByHandle(two, 2, "fill", 300, &n);
 	if (!strcmp(what, "hang"))
 		return OmniRpcMpiCallAsyncByHandle(two, 2, "hang", &n);
+	if (!strcmp(what, "one"))
+		return start_ask(1, 0, 1);
+	if (!strcmp(what, "large"))
+		return start_ask(0, 0, 1 << 20);
+	if (!strcmp(what, "largest"))
+		return start_ask(0, 0, (1 << 20) - 32);
+	if (!strcmp(what, "asking"))
+		return start_ask(0, 3, 1);
 	return OmniRpcMpiCallAsyncByHandle(two, 2, "fail", atoi(what));
 }
 

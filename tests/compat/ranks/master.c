@@ -55,6 +55,46 @@ static void call_spread(void)
 	free(back);
 }
 
+static int asked;
+
+/* Rank i weighs element i and those that follow at a distance of size. */
+static void give_weights(int rank, int size, const double *y, double *w)
+{
+	int j;
+
+	asked++;
+	for (j = 0; j < 4; j++)
+		w[j] = j % size == rank ? y[j] : 0;
+}
+
+static void add_comment(const char *text, char **answer)
+{
+	char line[64];
+
+	snprintf(line, sizeof(line), "%s with %d answers", text, asked);
+	*answer = strdup(line);
+}
+
+static void call_weigh(void)
+{
+	double x[4] = {1, 2, 3, 4}, sum[2] = {0, 0};
+	OmniRpcRequest r[2];
+	char *said[2] = {NULL, NULL};
+
+	r[0] = OmniRpcMpiCallAsync("weigh", 3, 4, x, &sum[0], &said[0],
+				   give_weights, add_comment);
+	OmniRpcWait(r[0]);
+	expect_that(sum[0] == 30 && asked == 3, "rank 0 asked for each rank");
+	expect_that(said[0] && !strcmp(said[0], "all weighed with 3 answers"),
+		    "strings of a function of the master");
+	r[1] = OmniRpcMpiCallAsync("weigh", 3, 4, x, &sum[1], &said[1],
+				   give_weights, add_comment);
+	OmniRpcWait(r[1]);
+	expect_that(sum[1] == 30 && asked == 6, "the same job asked again");
+	free(said[0]);
+	free(said[1]);
+}
+
 /* A job stays for calls with as many ranks; each begins with Initialize. */
 static void call_state(void)
 {
@@ -70,6 +110,11 @@ static void call_state(void)
 	expect_that(value == 7, "a call without a number of ranks");
 }
 
+static void add_one(int n, int *m)
+{
+	*m = n + 1;
+}
+
 static void call_marked(void)
 {
 	int n = 0;
@@ -80,6 +125,8 @@ static void call_marked(void)
 	expect_that(n == 42, "a marked function of another file");
 	OmniRpcCall("marked.alone", &n);
 	expect_that(n == 1, "one that is not marked");
+	OmniRpcCall("marked.twice", 5, &n, add_one);
+	expect_that(n == 13, "one that is not marked calls the master");
 	OmniRpcWait(OmniRpcMpiCallAsync("plain.double_it", 1, 4, &n));
 	expect_that(n == 8, "a worker that is no job, with one rank");
 }
@@ -92,6 +139,7 @@ int main(int argc, char *argv[])
 	OmniRpcModuleInit("ranks", 2, list);
 	call_pi();
 	call_spread();
+	call_weigh();
 	call_state();
 	if (argc > 1)
 		call_marked();
