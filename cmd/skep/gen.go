@@ -26,6 +26,7 @@ type gen struct {
 	out                     string
 	cc                      string
 	ranks                   bool // MPI jobs run all functions
+	global                  bool // the compiler is one of XcalableMP
 	manifest, build, master bool
 
 	in   io.Reader // of the compiler, or nil

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -70,7 +71,11 @@ func (g *gen) buildWorker(ctx context.Context, f *cli.Flags, words []string) err
 	made := filepath.Join(dir, "program")
 	parts.source = filepath.Dir(name)
 	rest = append(rest, requiredFiles(m, name, rest)...)
-	if err := g.compileWorker(ctx, m, parts, stub, made, rest); err != nil {
+	linked := parts
+	if linked.library, err = g.rankLibrary(ctx, parts.library, dir); err != nil {
+		return err
+	}
+	if err := g.compileWorker(ctx, m, linked, stub, made, rest); err != nil {
 		return err
 	}
 	if m.HasRanks {
@@ -110,6 +115,27 @@ func (g *gen) compileWorker(ctx context.Context, m *idl.Module, parts parts, stu
 	}
 	all := append(append(append(link, "-o", made, stub), rest...), last...)
 	return g.runCompiler(ctx, all, m.Compiler, compiler)
+}
+
+// rankLibrary returns the library that is linked into programs of ranks. A compiler of
+// XcalableMP gives main another name, and its own library, which comes last, has the main that
+// calls it. So ours must have none.
+func (g *gen) rankLibrary(ctx context.Context, library, dir string) (string, error) {
+	if !g.global {
+		return library, nil
+	}
+	text, err := os.ReadFile(library)
+	if err != nil {
+		return "", fmt.Errorf("gen: %w", err)
+	}
+	without := filepath.Join(dir, filepath.Base(library))
+	if err := os.WriteFile(without, text, 0o600); err != nil {
+		return "", fmt.Errorf("gen: %w", err)
+	}
+	if out, err := exec.CommandContext(ctx, "ar", "d", without, "main.o").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("gen: ar d %s main.o: %w: %s", without, err, out)
+	}
+	return without, nil
 }
 
 // ranksCompiler returns the MPI's own compiler for programs of ranks.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,18 +18,24 @@ import (
 
 // The tools that users of OmniRPC type are other names of skep: links to it.
 
-const toolPrefix = "omrpc-"
-
 var tools = map[string]func(ctx context.Context, args []string) error{
 	"omrpc-cc": func(ctx context.Context, args []string) error { return runDriver(ctx, &driver{name: "omrpc-cc"}, args) },
 	"omrpc-cc-mpi": func(ctx context.Context, args []string) error {
 		return runDriver(ctx, &driver{name: "omrpc-cc-mpi", ranks: true}, args)
+	},
+	"omrpc-cc-xmp": func(ctx context.Context, args []string) error {
+		return runDriver(ctx, &driver{name: "omrpc-cc-xmp", ranks: true, global: true}, args)
 	},
 	"omrpc-fc": func(ctx context.Context, args []string) error {
 		return runDriver(ctx, &driver{name: "omrpc-fc", fortran: true}, args)
 	},
 	"omrpc-gen":      func(ctx context.Context, args []string) error { return writeToolStub(ctx, args) },
 	"omrpc-register": func(_ context.Context, args []string) error { return runRegister(args) },
+	"omrpc-register-yml": func(_ context.Context, _ []string) error {
+		return cli.Errorf(cli.Refused, "omrpc-register-yml: skep reads no applications of YML: build the interface file of each component with omrpc-cc-mpi or omrpc-cc-xmp, and register the programs with omrpc-register -register")
+	},
+	"tlogview":     viewLog,
+	"OmrpcMonitor": viewNodes,
 }
 
 // findTool returns the tool as which skep was started, or nil.
@@ -47,11 +54,28 @@ func findTool(program string) func(ctx context.Context, args []string) error {
 	}
 }
 
-// A driver is one run of omrpc-cc, omrpc-cc-mpi or omrpc-fc.
+// viewLog is tlogview, which drew the events of a log. A hub's are on its page.
+func viewLog(ctx context.Context, args []string) error {
+	if len(args) > 0 {
+		return cli.Errorf(cli.Refused, "tlogview: skep writes no logs for tlogview, so %s is not read: tlogview without a name serves the page of the hub, and skep ledger --json prints the events of each call", args[0])
+	}
+	return dispatch(ctx, []string{"page"})
+}
+
+// viewNodes is OmrpcMonitor, which drew the load of each host.
+func viewNodes(ctx context.Context, args []string) error {
+	if len(args) > 0 {
+		return cli.Errorf(cli.Usage, "OmrpcMonitor: it takes no words, and does what skep top does, which has options")
+	}
+	return dispatch(ctx, []string{"top"})
+}
+
+// A driver is one run of omrpc-cc, omrpc-cc-mpi, omrpc-cc-xmp or omrpc-fc.
 type driver struct {
 	name        string
 	fortran     bool
 	ranks       bool // MPI jobs run all functions; masters may use MPI
+	global      bool // programs are in XcalableMP
 	idl         string
 	files       []string // sources, objects, archives
 	options     []string
@@ -78,10 +102,14 @@ func runDriver(ctx context.Context, d *driver, args []string) error {
 		}
 		return err
 	}
-	switch {
-	case d.show:
+	if d.show {
 		fmt.Println(d.describe())
 		return nil
+	}
+	if err := d.findGlobal(); err != nil {
+		return err
+	}
+	switch {
 	case d.compileOnly:
 		return d.compile(ctx)
 	case d.idl != "":
@@ -90,6 +118,21 @@ func runDriver(ctx context.Context, d *driver, args []string) error {
 		return d.linkWorker(ctx)
 	}
 	return d.buildMaster(ctx)
+}
+
+const globalCompiler = "xmpcc"
+
+// findGlobal names the compiler of XcalableMP, which skep does not have.
+func (d *driver) findGlobal() error {
+	if !d.global || d.compiler != "" {
+		return nil
+	}
+	path, err := exec.LookPath(globalCompiler)
+	if err != nil {
+		return cli.Errorf(cli.Refused, "%s: no compiler of XcalableMP: install Omni XcalableMP so that %s is in PATH, or name a compiler with -linker; for C with MPI use omrpc-cc-mpi", d.name, globalCompiler)
+	}
+	d.compiler = path
+	return nil
 }
 
 var errHelp = errors.New("help")
@@ -164,7 +207,7 @@ func (d *driver) defaultOut() string {
 }
 
 func (d *driver) gen() (*gen, *cli.Flags) {
-	g := &gen{out: d.out, cc: d.compiler, ranks: d.ranks}
+	g := &gen{out: d.out, cc: d.compiler, ranks: d.ranks, global: d.global}
 	if g.out == "" {
 		g.out = d.defaultOut()
 	}
@@ -220,7 +263,11 @@ func (d *driver) linkRanks(ctx context.Context, g *gen, parts parts) error {
 	}
 	defer os.RemoveAll(dir)
 	made := filepath.Join(dir, "program")
-	args := slices.Concat([]string{"-no-pie", "-pthread", "-o", made}, d.options, d.files, []string{parts.library, "-lm"})
+	library, err := g.rankLibrary(ctx, parts.library, dir)
+	if err != nil {
+		return err
+	}
+	args := slices.Concat([]string{"-no-pie", "-pthread", "-o", made}, d.options, d.files, []string{library, "-lm"})
 	if err := g.runCompiler(ctx, args, ranksCompiler(false)); err != nil {
 		return err
 	}

@@ -10,7 +10,9 @@ $(B)/bin/skep: FORCE
 	$(Q)$(SKEP_GO) -o $@ ./cmd/skep
 
 # The names that users of OmniRPC type.
-omrpc_tools := $(addprefix $(B)/bin/,omrpc-cc omrpc-cc-mpi omrpc-fc omrpc-gen omrpc-register)
+omrpc_tools := $(addprefix $(B)/bin/,omrpc-cc omrpc-cc-mpi omrpc-cc-xmp \
+	omrpc-fc omrpc-gen omrpc-register omrpc-register-yml tlogview \
+	OmrpcMonitor)
 PROGRAMS += $(omrpc_tools)
 $(omrpc_tools): | $(B)/bin/skep
 	$(Q)ln -sf skep $@

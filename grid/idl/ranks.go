@@ -43,14 +43,18 @@ func (p *parser) addRanks(m *Module) {
 func (s *stub) writeRankMain() {
 	for _, line := range []string{"",
 		"int main(int argc, char **argv)", "{",
-		"\tint skep_rank, skep_size, skep_level, skep_failed;", "",
-		"\tMPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &skep_level);",
+		"\tint skep_rank, skep_size, skep_level, skep_failed, skep_begun;", "",
+		// What a compiler of XcalableMP makes of main begins MPI before, and ends it.
+		"\tMPI_Initialized(&skep_begun);",
+		"\tif (!skep_begun)",
+		"\t\tMPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &skep_level);",
 		"\tMPI_Comm_rank(MPI_COMM_WORLD, &skep_rank);",
 		"\tMPI_Comm_size(MPI_COMM_WORLD, &skep_size);",
 		"\tskep_failed = skep_rank_main(&skep_worker, skep_rank, skep_size);",
 		"\tif (skep_failed)",
 		"\t\tMPI_Abort(MPI_COMM_WORLD, skep_failed);",
-		"\tMPI_Finalize();",
+		"\tif (!skep_begun)",
+		"\t\tMPI_Finalize();",
 		"\treturn 0;", "}"} {
 		s.linef("%s", line)
 	}

@@ -210,6 +210,13 @@ int skep_mpi_refuse(const char *function);
 	skep_mpi_refuse("OmniRpcMpi_Bcast")
 #define OmniRpcMpi_Test(request, flag, status)                                 \
 	skep_mpi_refuse("OmniRpcMpi_Test")
+/* The same over Fujitsu's MPI, and the name of its port. */
+#define OmniRpcMpi_FJMPISend(buf, count, type, to, tag, comm, port)            \
+	skep_mpi_refuse("OmniRpcMpi_FJMPISend")
+#define OmniRpcMpi_FJMPIRecv(buf, count, type, from, tag, comm, status, port)  \
+	skep_mpi_refuse("OmniRpcMpi_FJMPIRecv")
+#define OmniRpcMpiGetPort(handle)                                              \
+	(skep_mpi_refuse("OmniRpcMpiGetPort"), (char *)NULL)
 #endif
 
 /* Beyond OmniRPC ---------------------------------------------------------- */

@@ -61,6 +61,11 @@ func TestRanksTools(t *testing.T) {
 	if !strings.Contains(out, "started 1\nresult 8\n") || strings.Count(out, "OmniRpcMpi_Send: the program and its workers have no communicator") != 1 {
 		t.Errorf("messages between a program and ranks were not refused:\n%s", out)
 	}
+	for word, want := range map[string]string{"FJMPISend": "OmniRpcMpi_FJMPISend", "FJMPIRecv": "OmniRpcMpi_FJMPIRecv", "port": "OmniRpcMpiGetPort"} {
+		if out := mustRun(t, dir, "skep run -- ./messages "+word, 1); strings.Count(out, want+": the program and its workers have no communicator") != 1 {
+			t.Errorf("%s was not refused:\n%s", word, out)
+		}
+	}
 	if out := mustRun(t, dir, "skep run -- ./stack", 0); !strings.HasSuffix(out, "right\n") || strings.Contains(out, "wrong") {
 		t.Errorf("GridRPC's calls printed\n%s", out)
 	}
@@ -83,6 +88,9 @@ func TestRanksFailures(t *testing.T) {
 		"handle": "the handle was not made by OmniRpcMpiCreateHandle",
 		"size":   "argument x of ranks.spread: its size or part is negative",
 		"init":   "Initialize is module ranks's Initialize: use OmniRpcModuleInit",
+		"one":    "ask: rank 1 of 2: it called tell of the master, which only rank 0 may do: send rank 0 what it needs",
+		"large":  "tell of the master has 1048592 bytes of arguments in one direction, at most 1048560 travel",
+		"asking": "ask: rank 1 of 2 ended in the middle of the function",
 		"memory": "it exceeded its limit: it ", // of both ranks together
 		"send":   "OmniRpcMpi_Send: the program and its workers have no communicator",
 	} {
@@ -96,6 +104,33 @@ func TestRanksFailures(t *testing.T) {
 				t.Errorf("the call after it went wrong:\n%s", out)
 			}
 		})
+	}
+}
+
+// omrpc-cc-xmp uses xmpcc. The program that stands for it does what that is known for: main
+// gets another name, and a main of its own begins and ends MPI.
+func TestRanksGlobal(t *testing.T) {
+	dir := openTools(t)
+	ranks, _ := filepath.Abs("ranks")
+	mustRun(t, dir, "ln -s "+ranks+" r && mkdir bin", 0)
+	if out := mustRun(t, dir, "omrpc-cc-xmp r/ranks.idl", 4); !strings.Contains(out, "omrpc-cc-xmp: no compiler of XcalableMP: install Omni XcalableMP") {
+		t.Errorf("without a compiler it said\n%s", out)
+	}
+	writeText(t, dir+"/outer.c", "#include <mpi.h>\nint xmpc_main(int, char **);\nint main(int c, char **v)\n{\n\tint r;\n\tMPI_Init(&c, &v);\n\tr = xmpc_main(c, v);\n\tMPI_Finalize();\n\treturn r;\n}\n")
+	writeText(t, dir+"/bin/xmpcc", "#!/bin/sh\necho \"xmpcc $*\" >>"+dir+"/calls\ncase \" $* \" in\n*' -c '*) exec mpicc -Dmain=xmpc_main \"$@\";;\nesac\nexec mpicc -Dmain=xmpc_main \"$@\" "+dir+"/outer.o\n")
+	mustRun(t, dir, "chmod +x bin/xmpcc && mpicc -c outer.c && export PATH=$PWD/bin:$PATH && omrpc-cc-xmp r/ranks.idl && omrpc-cc r/plain.idl && "+
+		"omrpc-cc-xmp -c r/marked.idl r/multiply.c && omrpc-cc-xmp -o marked.rex marked.rex.o multiply.o && omrpc-cc -o master r/master.c && omrpc-cc -o stack r/stack.c", 0)
+	if out := mustRun(t, dir, "grep -c . calls && skep run -- ./stack && skep run -- ./master", 0); !strings.HasPrefix(out, "4\n") || strings.Contains(out, "wrong") || strings.Count(out, "right\n") != 2 {
+		t.Errorf("it printed\n%s", out)
+	}
+}
+
+// The largest callback travels.
+func TestRanksLargestCallback(t *testing.T) {
+	dir := openRanks(t, "mpicc")
+	out := mustRun(t, dir, "skep run --slots 1 -- ./failures largest", 0)
+	if !strings.Contains(out, "heard 0, 1048544 bytes, the last is 0\n") || !strings.Contains(out, "result 3.142") {
+		t.Errorf("it printed\n%s", out)
 	}
 }
 

@@ -122,6 +122,11 @@ func TestTools(t *testing.T) {
 		{"omrpc-cc a.idl b.idl", "one interface file makes one program", 2},
 		{"omrpc-cc -E x.c", "the option -E is not supported", 2},
 		{"omrpc-gen", "omrpc-gen: write omrpc-gen FILE.idl", 2},
+		{"omrpc-register-yml some.yapp", "omrpc-register-yml: skep reads no applications of YML: build the interface file", 4},
+		{"tlogview some.log", "tlogview: skep writes no logs for tlogview, so some.log is not read", 4},
+		{"OmrpcMonitor some", "OmrpcMonitor: it takes no words", 2},
+		{"skep run -- sh -c 'OmrpcMonitor | head -n 1'", "1 of 1 nodes up", 0},
+		{"skep run -- sh -c 'tlogview >link & until grep http link; do :; done; kill $!; wait $!'", "http://127.0.0.1:", 0},
 		{"omrpc-register -frob", "omrpc-register: write", 2},
 		{"omrpc-register -register a.out", "a.out", 1},
 		// A program whose file is not named like its module is found in the registry.

@@ -11,6 +11,12 @@ int main(int argc, char *argv[])
 	printf("started %d\n", started);
 	OmniRpcWait(OmniRpcMpiCallAsync("plain.double_it", 1, 4, &n));
 	printf("result %d\n", n);
+	if (argc > 1 && !strcmp(argv[1], "FJMPISend"))
+		OmniRpcMpi_FJMPISend(&n, 1, MPI_INT, 0, 0, 0, NULL);
+	if (argc > 1 && !strcmp(argv[1], "FJMPIRecv"))
+		OmniRpcMpi_FJMPIRecv(&n, 1, MPI_INT, 0, 0, 0, NULL, NULL);
+	if (argc > 1)
+		puts(OmniRpcMpiGetPort(NULL));
 	OmniRpcMpi_Send(&n, 1, MPI_INT, 0, 0, OmniRpcMpiGetComm(NULL));
 	OmniRpcMpiFinalize();
 	return 0;
