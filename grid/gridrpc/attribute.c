@@ -61,8 +61,7 @@ static grpc_error_t set_text(char **to, const char *value)
 	char *copy = strdup(value);
 
 	if (!copy)
-		return gridrpc_error_set(GRPC_OTHER_ERROR_CODE,
-					 "out of memory for an attribute");
+		return gridrpc_error_memory();
 	free(*to);
 	*to = copy;
 	return GRPC_NO_ERROR;
@@ -103,8 +102,7 @@ static grpc_error_t copy_value(void **to, const void *from, size_t size)
 {
 	*to = malloc(size);
 	if (!*to)
-		return gridrpc_error_set(GRPC_OTHER_ERROR_CODE,
-					 "out of memory for an attribute");
+		return gridrpc_error_memory();
 	memcpy(*to, from, size);
 	return GRPC_NO_ERROR;
 }
@@ -175,8 +173,7 @@ static grpc_error_t set_name(char **to, const struct skep_handle *m,
 
 	*to = malloc(size);
 	if (!*to)
-		return gridrpc_error_set(GRPC_OTHER_ERROR_CODE,
-					 "out of memory for an attribute");
+		return gridrpc_error_memory();
 	snprintf(*to, size, "%s/%s", m->name, what);
 	return GRPC_NO_ERROR;
 }
@@ -193,9 +190,7 @@ static grpc_error_t fill_attr(grpc_handle_attr_t_np *attr,
 	if (at) {
 		attr->host = strndup(m->key, (size_t)(at - m->key));
 		if (!attr->host)
-			return gridrpc_error_set(GRPC_OTHER_ERROR_CODE,
-						 "out of memory for an "
-						 "attribute");
+			return gridrpc_error_memory();
 	}
 	error = set_name(&attr->name, m, m->module.function[what].name);
 	if (error)

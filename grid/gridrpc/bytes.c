@@ -95,8 +95,7 @@ static grpc_error_t write_output(struct grid_client *c, struct gridrpc_data *d,
 	if (!bytes) {
 		bytes = room = malloc(len + 1);
 		if (!room)
-			return gridrpc_error_set(GRPC_OTHER_ERROR_CODE,
-						 "out of memory");
+			return gridrpc_error_memory();
 		error = gridrpc_error_of(grid_data_read(c, &d->datum, room));
 	}
 	if (!error)

@@ -31,8 +31,7 @@ static grpc_error_t read_line(char *line, const char *file, u32 number,
 					 "hub's socket, and comments after #",
 					 file, number, word);
 	*hub = strdup(value);
-	return *hub ? GRPC_NO_ERROR
-		    : gridrpc_error_set(GRPC_OTHER_ERROR_CODE, "out of memory");
+	return *hub ? GRPC_NO_ERROR : gridrpc_error_memory();
 }
 
 static grpc_error_t read_lines(FILE *f, const char *file, char **hub)

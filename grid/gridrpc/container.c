@@ -68,8 +68,7 @@ grpc_error_t gridrpc_container_put(struct gridrpc_data *d, u32 rank,
 	} else {
 		more = realloc(d->part, (d->parts + 1ul) * sizeof(*more));
 		if (!more)
-			return gridrpc_error_set(GRPC_OTHER_ERROR_CODE,
-						 "out of memory");
+			return gridrpc_error_memory();
 		d->part = more;
 		memmove(&more[i + 1], &more[i], (d->parts - i) * sizeof(*more));
 		d->parts++;

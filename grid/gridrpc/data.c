@@ -120,7 +120,7 @@ struct gridrpc_data *gridrpc_data_new(void)
 	struct gridrpc_data *d = calloc(1, sizeof(*d));
 
 	if (!d) {
-		gridrpc_error_set(GRPC_OTHER_ERROR_CODE, "out of memory");
+		gridrpc_error_memory();
 		return NULL;
 	}
 	d->holders = 1;
@@ -166,8 +166,7 @@ grpc_error_t gridrpc_data_bind(grpc_data_t *home, struct gridrpc_data *d)
 	struct handle *h = malloc(sizeof(*h));
 
 	if (!h)
-		return gridrpc_error_set(GRPC_OTHER_ERROR_CODE,
-					 "out of memory");
+		return gridrpc_error_memory();
 	gridrpc_data_hold(d);
 	*home = (grpc_data_t){DATA_MARK, d};
 	pthread_mutex_lock(&lock);
@@ -221,9 +220,7 @@ grpc_error_t gridrpc_data_copy_uris(char ***to, const char **from)
 		return GRPC_NO_ERROR;
 	free_list(*to);
 	*to = NULL;
-	return error ? error
-		     : gridrpc_error_set(GRPC_OTHER_ERROR_CODE,
-					 "out of memory");
+	return error ? error : gridrpc_error_memory();
 }
 
 static grpc_error_t set_mode(struct gridrpc_data *d,
@@ -451,8 +448,7 @@ static grpc_error_t add_written(struct gridrpc_data *d,
 		return error;
 	more = realloc(*list, (*n + 1ul) * sizeof(**list));
 	if (!more)
-		return gridrpc_error_set(GRPC_OTHER_ERROR_CODE,
-					 "out of memory");
+		return gridrpc_error_memory();
 	*list = more;
 	more[(*n)++] = d;
 	return GRPC_NO_ERROR;

@@ -72,6 +72,11 @@ grpc_error_t gridrpc_error_set(grpc_error_t error, const char *format, ...)
 	return error;
 }
 
+grpc_error_t gridrpc_error_memory(void)
+{
+	return gridrpc_error_set(GRPC_OTHER_ERROR_CODE, "out of memory");
+}
+
 static grpc_error_t error_of(int code)
 {
 	switch (code) {

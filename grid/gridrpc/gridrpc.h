@@ -10,6 +10,8 @@
 /* Sets the sentence of this thread's last error; answers the code. */
 __attribute__((format(printf, 2, 3))) grpc_error_t
 gridrpc_error_set(grpc_error_t error, const char *format, ...);
+/* The same for memory that there is not. */
+grpc_error_t gridrpc_error_memory(void);
 /* The GridRPC code of one of the library's, OMRPC_E_*; it becomes this
  * thread's last one if it is an error's. */
 grpc_error_t gridrpc_error_of(int code);

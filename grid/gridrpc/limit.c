@@ -113,8 +113,7 @@ grpc_error_t grpc_session_attr_get_np(grpc_session_attr_t_np *attr,
 		return refuse_name(name);
 	*value = malloc(sizeof(int));
 	if (!*value)
-		return gridrpc_error_set(GRPC_OTHER_ERROR_CODE,
-					 "out of memory for an attribute");
+		return gridrpc_error_memory();
 	memcpy(*value, from, sizeof(int));
 	return GRPC_NO_ERROR;
 }

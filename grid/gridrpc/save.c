@@ -113,15 +113,13 @@ grpc_error_t grpc_data_save(const grpc_data_t *data, const char *output_uri)
 		return error;
 	to = open_memstream(&text, &len);
 	if (!to || !*program_name())
-		error = gridrpc_error_set(GRPC_OTHER_ERROR_CODE,
-					  "out of memory");
+		error = gridrpc_error_memory();
 	if (!error)
 		fprintf(to, FIRST_LINE "\n");
 	if (!error)
 		error = save_one(to, d);
 	if (to && fclose(to) && !error)
-		error = gridrpc_error_set(GRPC_OTHER_ERROR_CODE,
-					  "out of memory");
+		error = gridrpc_error_memory();
 	if (!error)
 		error = gridrpc_file_write(name, text, len);
 	free(text);
@@ -336,7 +334,7 @@ static grpc_error_t read_text(const char *uri, char **text, u64 *len)
 	}
 	if (error || *text)
 		return error;
-	return gridrpc_error_set(GRPC_OTHER_ERROR_CODE, "out of memory");
+	return gridrpc_error_memory();
 }
 
 grpc_error_t grpc_data_load(grpc_data_t *data, const char *input_uri)

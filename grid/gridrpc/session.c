@@ -23,6 +23,7 @@ struct session {
 	u64 deadline; /* of grid_clock(); 0: none, or it was late */
 	int late;     /* it was cancelled for that */
 	struct session *next;
+	struct session *earlier, *later; /* by deadline, if there is one */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -31,6 +32,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t limits;
 static pthread_t limiter;
 static int limiting, stopping;
+static struct session *first_due, *last_due;
 static struct session *bucket[BUCKETS];
 static grpc_sessionid_t next_id;
 static size_t live;
@@ -90,6 +92,7 @@ void gridrpc_session_clear(void)
 			free(s);
 		}
 	}
+	first_due = last_due = NULL;
 	for (i = 0; i < PAST_MAX; i++)
 		past[i].id = 0;
 	failed_first = failed_end = 0;
@@ -127,6 +130,33 @@ static void session_put(struct grid_client *c, struct session *s)
 	free(s);
 }
 
+/* Deadlines grow with the time of their calls, mostly: the place is near the
+ * end. lock is held. */
+static void deadline_set(struct session *s, u64 deadline)
+{
+	struct session *before = last_due;
+
+	skep_assert(pthread_mutex_trylock(&lock));
+	while (before && before->deadline > deadline)
+		before = before->earlier;
+	s->deadline = deadline;
+	s->earlier = before;
+	s->later = before ? before->later : first_due;
+	*(before ? &before->later : &first_due) = s;
+	*(s->later ? &s->later->earlier : &last_due) = s;
+}
+
+/* lock is held. */
+static void deadline_drop(struct session *s)
+{
+	skep_assert(pthread_mutex_trylock(&lock));
+	if (!s->deadline)
+		return;
+	*(s->earlier ? &s->earlier->later : &first_due) = s->later;
+	*(s->later ? &s->later->earlier : &last_due) = s->earlier;
+	s->deadline = 0;
+}
+
 /* lock is held. */
 static void session_retire(struct session *s, grpc_error_t error)
 {
@@ -134,6 +164,7 @@ static void session_retire(struct session *s, grpc_error_t error)
 	if (s->over)
 		return; /* another thread waited for it as well */
 	s->over = 1;
+	deadline_drop(s);
 	*session_link(s->id) = s->next;
 	live--;
 	past[s->id % PAST_MAX].id = (u32)s->id + 1;
@@ -172,29 +203,12 @@ static grpc_error_t session_finish(struct grid_client *c, struct session *s)
 /* Deadlines -----------------------------------------------------------------
  */
 
-/* lock is held. The session with the first deadline, or NULL. */
-static struct session *first_deadline(void)
-{
-	struct session *s, *first = NULL;
-	u32 i;
-
-	skep_assert(pthread_mutex_trylock(&lock));
-	for (i = 0; i < BUCKETS; i++) {
-		for (s = bucket[i]; s; s = s->next) {
-			if (s->deadline &&
-			    (!first || s->deadline < first->deadline))
-				first = s;
-		}
-	}
-	return first;
-}
-
 /* lock is held, and is not for a moment. */
 static void cancel_late(struct grid_client *c, struct session *s)
 {
 	skep_assert(pthread_mutex_trylock(&lock));
 	s->users++;
-	s->deadline = 0;
+	deadline_drop(s);
 	s->late = 1;
 	pthread_mutex_unlock(&lock);
 	if (!grid_request_ended(c, s->request))
@@ -210,7 +224,7 @@ static void *keep_deadlines(void *client)
 
 	pthread_mutex_lock(&lock);
 	while (!stopping) {
-		s = first_deadline();
+		s = first_due;
 		if (!s) {
 			pthread_cond_wait(&limits, &lock);
 		} else if (s->deadline <= grid_clock()) {
@@ -258,8 +272,9 @@ grpc_error_t gridrpc_session_limit(grpc_sessionid_t id, u64 deadline)
 	err = start_limiter(gridrpc_client());
 	s = *session_link(id);
 	if (!err && s) {
-		s->deadline = deadline;
-		pthread_cond_signal(&limits);
+		deadline_set(s, deadline);
+		if (s == first_due)
+			pthread_cond_signal(&limits);
 	}
 	pthread_mutex_unlock(&lock);
 	return err ? gridrpc_error_set(GRPC_OTHER_ERROR_CODE,
@@ -355,8 +370,7 @@ static grpc_error_t list_all(grpc_sessionid_t **list, size_t *count)
 	pthread_mutex_unlock(&lock);
 	*list = ids;
 	*count = n;
-	return ids ? GRPC_NO_ERROR
-		   : gridrpc_error_set(GRPC_OTHER_ERROR_CODE, "out of memory");
+	return ids ? GRPC_NO_ERROR : gridrpc_error_memory();
 }
 
 /*

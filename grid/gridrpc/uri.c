@@ -106,8 +106,7 @@ grpc_error_t grpc_data_memory_mapping_set(const char *key, void *memory)
 					 "a key has at least one character");
 	m = malloc(sizeof(*m) + strlen(key) + 1);
 	if (!m)
-		return gridrpc_error_set(GRPC_OTHER_ERROR_CODE,
-					 "out of memory");
+		return gridrpc_error_memory();
 	strcpy(m->key, key);
 	m->memory = memory;
 	pthread_mutex_lock(&lock);

@@ -111,6 +111,39 @@ static void test_late(void)
 	grpc_arg_stack_destruct(none);
 }
 
+static void end_session(grpc_sessionid_t id)
+{
+	CHECK(grpc_probe(id) == GRPC_NOT_COMPLETED);
+	CHECK(!grpc_cancel(id) && grpc_wait(id) == GRPC_SESSION_FAILED);
+	CHECK(grpc_get_error(id) == GRPC_CANCELED_NP);
+}
+
+/* Deadlines come in another order than the calls; the first, the last and one
+ * between them go before their time. */
+static void test_order(void)
+{
+	grpc_session_attr_t_np less = long_time;
+	grpc_sessionid_t id[6];
+	int i, seconds = 10000;
+
+	CHECK(!grpc_session_attr_set_np(
+		&less, GRPC_SESSION_ATTR_SESSION_TIMEOUT, &seconds));
+	for (i = 0; i < 4; i++)
+		CHECK(!grpc_call_async_with_attr_np(
+			&endless, &id[i], i == 1 ? &less : &long_time));
+	end_session(id[1]);
+	end_session(id[2]);
+	end_session(id[3]);
+	for (i = 4; i < 6; i++)
+		CHECK(!grpc_call_async_with_attr_np(&endless, &id[i],
+						    &short_time));
+	for (i = 4; i < 6; i++) {
+		CHECK(grpc_wait(id[i]) == GRPC_SESSION_FAILED);
+		CHECK(grpc_get_error(id[i]) == GRPC_TIMEOUT_NP);
+	}
+	end_session(id[0]);
+}
+
 static void test_handles(void)
 {
 	grpc_function_handle_t none = {0}, here;
@@ -178,6 +211,7 @@ int main(void)
 	test_values();
 	test_in_time();
 	test_late();
+	test_order();
 	test_handles();
 	test_words();
 	test_signals();
