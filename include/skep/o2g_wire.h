@@ -146,6 +146,13 @@ struct o2g_welcome {
 };
 SKEP_ASSERT_SIZE(struct o2g_welcome, 8);
 
+#define O2G_KEY_SIZE 32
+#define O2G_RECORD_HEAD 4
+#define O2G_RECORD_TAG 16
+#define O2G_RECORD_TEXT 0x4000 /* most bytes of text */
+#define O2G_RECORD_MAX (O2G_RECORD_HEAD + O2G_RECORD_TEXT + O2G_RECORD_TAG)
+#define O2G_RECORD_KEY 0x10000 /* records of one key */
+
 #define O2G_FRAME_SIZE 48
 #define O2G_BODY_MAX 0x20000	    /* most body bytes of one frame */
 #define O2G_MESSAGE_COST 256	    /* credit of a message without a body */

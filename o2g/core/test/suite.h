@@ -26,6 +26,7 @@ void edge_run(check_fn *check);
 void whole_run(check_fn *check);
 void frames_run(check_fn *check);
 void store_run(check_fn *check);
+void record_run(check_fn *check);
 
 /* Each seed is a world of its own; returns how many went wrong. */
 u32 random_run(u32 seeds, u32 steps, struct random_counts *counts);

@@ -736,6 +736,7 @@ int main(void)
 	whole_run(check_ok);
 	frames_run(check_ok);
 	store_run(check_ok);
+	record_run(check_ok);
 	random_worlds();
 	return tap_done();
 }
