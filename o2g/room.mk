@@ -64,7 +64,15 @@ $(B)/fuzz/o2g-ring: o2g/core/test/fuzz/ring.c $(o2g_fuzz_src) \
 	$(Q)$(o2g_fuzz) -include o2g/core/test/fuzz/unsteady.h -o $@ \
 		$(filter %.c,$^)
 
-FUZZERS += o2g-frames o2g-ring
+$(B)/fuzz/o2g-records: o2g/core/test/fuzz/records.c o2g/core/record.c \
+		$(o2g_aead) $(o2g_fuzz_head)
+	$(call say,FUZZ)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(o2g_fuzz) -o $@ $(filter %.c,$^)
+
+FUZZERS += o2g-frames o2g-ring o2g-records
+fuzz_o2g-records = $(B)/fuzz/o2g-records -max_len=4096
+fuzz_o2g-records_needs = $(B)/fuzz/o2g-records
 fuzz_o2g-frames = $(B)/fuzz/o2g-frames -max_len=4096
 fuzz_o2g-frames_needs = $(B)/fuzz/o2g-frames
 fuzz_o2g-ring = $(B)/fuzz/o2g-ring -max_len=4096
