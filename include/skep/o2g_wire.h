@@ -28,8 +28,26 @@
  * not finished after O2G_OPENING_SECONDS is closed without a word; a wrong
  * revision is answered by a challenge whose revision is the acceptor's and
  * whose other fields are zero, so that both can name the two numbers.
- * Nothing after the opening is encrypted or signed: the network between the
- * hosts of a job is trusted not to alter TCP streams, as by every MPI.
+ *
+ * Encryption. Both sides say in `options` whether what follows the opening is
+ * in records; it goes on only where they say the same. Otherwise nothing after
+ * the opening is encrypted or signed: then the network between the hosts of a
+ * job is trusted not to alter TCP streams, as by every MPI. A record is
+ *
+ *   u32 length (1 to O2G_RECORD_TEXT) | length bytes, encrypted | tag
+ *
+ * by AEAD_CHACHA20_POLY1305 (RFC 8439). The decrypted texts of all records, one
+ * after another, are the stream of frames below, cut anywhere. The additional
+ * data is the length, the nonce four zero bytes and the record's number from 0
+ * on, 8 bytes. Each direction has its key,
+ *
+ *   HMAC-SHA-256(S, "o2g key of the acceptor"  | hello | challenge | proof)
+ *   HMAC-SHA-256(S, "o2g key of the connector" | hello | challenge | proof)
+ *
+ * and a new one after each O2G_RECORD_KEY records: the first 32 bytes of
+ * ChaCha20's stream for the old key, block 0, nonce 1 (4 bytes) and the number
+ * of the next record. A record that does not verify ends the connection, and no
+ * byte of it is used. Who learns S later can decrypt what was recorded.
  *
  * Simultaneous connects. Two endpoints keep one connection, and the acceptor
  * decides which, by its verdict on a proof that holds: never on a hello alone,
@@ -90,8 +108,8 @@
 #include <skep/types.h>
 
 #define O2G_WIRE_MAGIC 0x31473253 /* "S2G1" */
-/* 2: remote memory access; 3: places; 4: atomic access */
-#define O2G_WIRE_REVISION 4
+/* 2: remote memory access; 3: places; 4: atomic access; 5: options */
+#define O2G_WIRE_REVISION 5
 #define O2G_OPENING_SECONDS 10
 #define O2G_MAC_SIZE 32
 #define O2G_SECRET_SIZE 32
@@ -107,6 +125,8 @@ struct o2g_location { /* where an endpoint listens */
 	u8 address[16]; /* IPv4: in the first 4 bytes */
 };
 SKEP_ASSERT_SIZE(struct o2g_location, 24);
+
+#define O2G_OPTION_RECORDS 1 /* option: records follow the opening */
 
 struct o2g_hello {
 	u32 magic;
@@ -125,7 +145,7 @@ struct o2g_challenge {
 	struct o2g_id from;
 	u8 nonce[16];
 	u32 credit; /* granted to the connector, bytes */
-	u32 zero;
+	u32 options;
 	struct o2g_location location;
 	u8 mac[O2G_MAC_SIZE];
 };
@@ -133,7 +153,7 @@ SKEP_ASSERT_SIZE(struct o2g_challenge, 104);
 
 struct o2g_proof {
 	u32 credit; /* granted to the acceptor, bytes */
-	u32 zero;
+	u32 options;
 	u8 mac[O2G_MAC_SIZE];
 };
 SKEP_ASSERT_SIZE(struct o2g_proof, 40);

@@ -15,6 +15,8 @@ enum { AWAIT_HELLO, AWAIT_PROOF, AWAIT_CHALLENGE, AWAIT_WELCOME, AWAIT_NONE };
 
 static const char acceptor_label[] = "o2g acceptor";
 static const char connector_label[] = "o2g connector";
+static const char acceptor_key[] = "o2g key of the acceptor";
+static const char connector_key[] = "o2g key of the connector";
 
 void o2g_identity_make(struct o2g_identity *self,
 		       const u8 secret[O2G_SECRET_SIZE],
@@ -31,10 +33,12 @@ void o2g_identity_make(struct o2g_identity *self,
 	skep_sha256_final(&digest, out);
 	memcpy(self->job, out, sizeof(self->job));
 	memset(&self->location, 0, sizeof(self->location));
+	self->options = 0;
 }
 
 _Static_assert(sizeof(struct o2g_challenge) >= sizeof(struct o2g_hello),
 	       "the challenge is the longest message");
+_Static_assert(O2G_MAC_SIZE == O2G_KEY_SIZE, "keys are computed as MACs are");
 
 static void queue_message(struct o2g_opening *o, const void *message,
 			  u32 length)
@@ -185,6 +189,7 @@ static int take_hello(struct o2g_opening *o)
 		return -EPROTO;
 	o->challenge.from = self->id;
 	o->challenge.credit = o->credit_in;
+	o->challenge.options = self->options;
 	o->challenge.location = self->location;
 	sign_challenge(o, o->challenge.mac);
 	queue_message(o, &o->challenge, sizeof(o->challenge));
@@ -209,8 +214,11 @@ static int take_challenge(struct o2g_opening *o)
 	if (!credit_sane(o->challenge.credit) ||
 	    !location_sane(&o->challenge.location))
 		return -EPROTO;
+	if (o->challenge.options != o->self->options)
+		return -EOPNOTSUPP;
 	o->credit_out = o->challenge.credit;
 	o->proof.credit = o->credit_in;
+	o->proof.options = o->self->options;
 	sign_proof(o, o->proof.mac);
 	queue_message(o, &o->proof, sizeof(o->proof));
 	await_state(o, AWAIT_WELCOME);
@@ -226,6 +234,8 @@ static int take_proof(struct o2g_opening *o)
 		return -EACCES;
 	if (!credit_sane(o->proof.credit))
 		return -EPROTO;
+	if (o->proof.options != o->self->options)
+		return -EOPNOTSUPP;
 	o->credit_out = o->proof.credit;
 	await_state(o, AWAIT_NONE);
 	return O2G_OPENING_PROVEN;
@@ -277,6 +287,21 @@ void o2g_opening_decide(struct o2g_opening *o, enum o2g_verdict verdict)
 				      .verdict = (u32)verdict};
 
 	queue_message(o, &welcome, sizeof(welcome));
+}
+
+/* Both nonces are in what is signed, so no two connections have equal keys. */
+int o2g_opening_keys(const struct o2g_opening *o, struct o2g_keys *keys)
+{
+	u8 *acceptor = o->dialled ? keys->in : keys->out;
+	u8 *connector = o->dialled ? keys->out : keys->in;
+
+	if (!(o->self->options & O2G_OPTION_RECORDS))
+		return 0;
+	sign_opening(o, acceptor_key, sizeof(o->challenge), sizeof(o->proof),
+		     acceptor);
+	sign_opening(o, connector_key, sizeof(o->challenge), sizeof(o->proof),
+		     connector);
+	return 1;
 }
 
 const struct o2g_id *o2g_opening_other(const struct o2g_opening *o)

@@ -7,6 +7,7 @@
 #ifndef O2G_LIB_OPENING_H
 #define O2G_LIB_OPENING_H
 
+#include <o2g/core/record.h>
 #include <skep/o2g_wire.h>
 
 struct o2g_identity { /* what an endpoint authenticates as */
@@ -14,6 +15,7 @@ struct o2g_identity { /* what an endpoint authenticates as */
 	u8 job[16];
 	struct o2g_id id;
 	struct o2g_location location; /* where it listens */
+	u32 options;		      /* O2G_OPTION_...; a peer has the same */
 };
 
 enum o2g_opening_step {
@@ -63,11 +65,16 @@ u32 o2g_opening_space(struct o2g_opening *opening, u8 **at);
 /*
  * `length` bytes were received. Returns a step, or the error that ends the
  * opening: -EPROTO (another protocol), -EACCES (wrong job, name or proof),
- * -EPROTONOSUPPORT (`revision` is the peer's). In any case send `out` first.
+ * -EPROTONOSUPPORT (`revision` is the peer's), -EOPNOTSUPP (an authenticated
+ * peer has other options). In any case send `out` first.
  */
 int o2g_opening_took(struct o2g_opening *opening, u32 length);
 /* Puts the acceptor's verdict on an authenticated opening into `out`. */
 void o2g_opening_decide(struct o2g_opening *opening, enum o2g_verdict verdict);
+
+/* The keys of the connection, after PROVEN or WELCOME: 1, or 0 if it is not
+ * encrypted. */
+int o2g_opening_keys(const struct o2g_opening *opening, struct o2g_keys *keys);
 
 /* The peer's id. It is valid only when the peer is authenticated, has welcomed
  * this side, or has answered its hello. */

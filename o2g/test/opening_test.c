@@ -172,11 +172,11 @@ static void each_bit(void)
 	TURNED(1, challenge, from, -EACCES);
 	TURNED(1, challenge, nonce, -EACCES);
 	TURNED(1, challenge, credit, -EACCES);
-	TURNED(1, challenge, zero, -EACCES);
+	TURNED(1, challenge, options, -EACCES);
 	TURNED(1, challenge, location, -EACCES);
 	TURNED(1, challenge, mac, -EACCES);
 	TURNED(2, proof, credit, -EACCES);
-	TURNED(2, proof, zero, -EACCES);
+	TURNED(2, proof, options, -EACCES);
 	TURNED(2, proof, mac, -EACCES);
 	TURNED(3, welcome, magic, -EPROTO);
 }
@@ -382,6 +382,92 @@ static void other_revision(void)
 	TAP(b.dials.revision == O2G_WIRE_REVISION + 2);
 }
 
+/* Peers of different options, whichever of them encrypts. Both know the
+ * secret. */
+static void test_options(void)
+{
+	static const u8 before[sizeof(struct o2g_keys)] = {0};
+	struct o2g_keys keys = {{0}, {0}};
+	struct both b;
+
+	for (u32 i = 0; i < 2; i++) {
+		reset_opening(&b);
+		*(i ? &b.one.options : &b.two.options) = O2G_OPTION_RECORDS;
+		tap_ok(run_damaged(&b, 1, -1) == -EOPNOTSUPP &&
+			       !b.dials.out_length,
+		       "%s connector refuses another acceptor",
+		       i ? "an encrypting" : "a plain");
+		reset_opening(&b);
+		TAP(run_damaged(&b, 1, -1) == O2G_OPENING_MORE);
+		/* A connector that did not look. */
+		b.two.options = i ? 0 : O2G_OPTION_RECORDS;
+		b.one.options = i ? O2G_OPTION_RECORDS : 0;
+		b.dials.proof.options = b.one.options;
+		sign_message(&b, "o2g connector", sizeof(struct o2g_challenge),
+			     &b.dials.proof, offsetof(struct o2g_proof, mac),
+			     b.dials.proof.mac);
+		memcpy(b.dials.out, &b.dials.proof, sizeof(b.dials.proof));
+		tap_ok(pass_message(&b.dials, &b.accepts, -1) == -EOPNOTSUPP,
+		       "%s acceptor refuses another connector",
+		       i ? "a plain" : "an encrypting");
+	}
+	reset_opening(&b);
+	TAP(run_damaged(&b, 3, -1) == O2G_OPENING_WELCOME);
+	tap_ok(!o2g_opening_keys(&b.dials, &keys) &&
+		       !memcmp(&keys, before, sizeof(keys)),
+	       "plain connections have no keys");
+}
+
+static void make_keys(struct both *b, struct o2g_keys *one,
+		      struct o2g_keys *two)
+{
+	b->one.options = b->two.options = O2G_OPTION_RECORDS;
+	TAP(run_damaged(b, 3, -1) == O2G_OPENING_WELCOME);
+	TAP(o2g_opening_keys(&b->dials, one) == 1);
+	TAP(o2g_opening_keys(&b->accepts, two) == 1);
+}
+
+/* The keys depend on everything that was said and on the secret. */
+static void test_keys(void)
+{
+	struct o2g_keys one, two, other, unused;
+	u8 mac[O2G_MAC_SIZE];
+	struct both b;
+
+	reset_opening(&b);
+	make_keys(&b, &one, &two);
+	tap_ok(!memcmp(one.out, two.in, O2G_KEY_SIZE) &&
+		       !memcmp(one.in, two.out, O2G_KEY_SIZE),
+	       "both sides have the keys of both directions");
+	tap_ok(memcmp(one.out, one.in, O2G_KEY_SIZE),
+	       "the directions have different keys");
+	sign_message(&b, "o2g key of the connector",
+		     sizeof(struct o2g_challenge), &b.dials.proof,
+		     sizeof(struct o2g_proof), mac);
+	tap_ok(!memcmp(one.out, mac, sizeof(mac)),
+	       "a key is what o2g_wire.h says");
+	for (u32 i = 0; i < 3; i++) {
+		static const u8 nonce[16] = {7};
+
+		reset_opening(&b);
+		if (i == 0)
+			o2g_opening_dial(&b.dials, &b.one, &b.two.id,
+					 CREDIT_ONE, nonce);
+		else if (i == 1)
+			o2g_opening_accept(&b.accepts, &b.two, CREDIT_TWO,
+					   nonce);
+		else
+			b.one.secret[31] ^= 1, b.two.secret[31] ^= 1;
+		make_keys(&b, &other, &unused);
+		tap_ok(memcmp(one.out, other.out, O2G_KEY_SIZE) &&
+			       memcmp(one.in, other.in, O2G_KEY_SIZE),
+		       "another %s makes other keys",
+		       i == 0	? "nonce of the connector"
+		       : i == 1 ? "nonce of the acceptor"
+				: "secret");
+	}
+}
+
 /* Bytes that nobody waits for, and steps that nobody is at. */
 static void out_of_turn(void)
 {
@@ -417,6 +503,8 @@ int main(void)
 	test_secrets();
 	test_reflected();
 	other_revision();
+	test_options();
+	test_keys();
 	out_of_turn();
 	return tap_done();
 }
