@@ -54,6 +54,7 @@ var o2gVariables = []Variable{
 	{"SKEP_O2G_IFACE", "fi_o2g(7)", "the network interface, address or network to listen on; by default the first address that others can reach"},
 	{"SKEP_O2G_PORTS", "fi_o2g(7)", "the TCP ports to listen on, FIRST-LAST; by default any"},
 	{"SKEP_O2G_ENGINE", "fi_o2g(7)", "what matches messages: user, kernel, or auto, the default: the kernel if its module is loaded"},
+	{"SKEP_O2G_ENCRYPT", "fi_o2g(7)", "yes: all messages between processes are encrypted, and only with processes for which it is set; by default no"},
 	{"SKEP_O2G_CREDIT", "fi_o2g(7)", "the bytes that each peer may send without permission; by default 8M"},
 	{"SKEP_O2G_UNEXPECTED", "fi_o2g(7)", "the most bytes of unexpected messages that are buffered; by default a sixteenth of the available memory, from 512M to 4G"},
 	{"SKEP_O2G_OPERATIONS", "fi_o2g(7)", "the most operations in flight on an endpoint; by default 1048576"},

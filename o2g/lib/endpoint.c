@@ -61,6 +61,8 @@ static int make_identity(struct o2g *o2g)
 
 	if (r == 0)
 		o2g_identity_make(&o2g->identity, o2g->settings.secret, &id);
+	if (o2g->settings.encrypt)
+		o2g->identity.options = O2G_OPTION_RECORDS;
 	return r;
 }
 

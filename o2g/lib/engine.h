@@ -8,6 +8,7 @@
 #define O2G_LIB_ENGINE_H
 
 #include <o2g/core/core.h>
+#include <o2g/core/record.h>
 #include <skep/o2g_device.h>
 
 struct o2g_engine; /* private to the engine */
@@ -37,11 +38,13 @@ struct o2g_engine_ops {
 	void (*close)(struct o2g_engine *engine);
 	int (*peer)(struct o2g_engine *engine, u32 peer, int self);
 	void (*lost)(struct o2g_engine *engine, u32 peer, int error);
-	/* Takes ownership of the socket, even if it fails. `link` gets the
-	 * number of the connection for identify(). bye() sends BYE on all
-	 * connections when the endpoint closes. */
+	/* Takes ownership of the socket, even if it fails. `keys`: what is sent
+	 * is in records; null: it is not encrypted. `link` gets the number of
+	 * the connection for identify(). bye() sends BYE on all connections
+	 * when the endpoint closes. */
 	int (*attach)(struct o2g_engine *engine, int socket, u32 peer,
-		      u32 credit_out, u32 credit_in, u32 *link);
+		      u32 credit_out, u32 credit_in,
+		      const struct o2g_keys *keys, u32 *link);
 	int (*identify)(struct o2g_engine *engine, u32 link, u32 peer);
 	/* Null if the engine has no remote memory access. After region_remove()
 	 * the region is not accessed any more. */

@@ -119,16 +119,17 @@ static void kernel_lost(struct o2g_engine *e, u32 peer, int error)
 }
 
 static int kernel_attach(struct o2g_engine *e, int socket, u32 peer,
-			 u32 credit_out, u32 credit_in, u32 *link)
+			 u32 credit_out, u32 credit_in,
+			 const struct o2g_keys *keys, u32 *link)
 {
 	struct o2g_device_attach a = {.socket = socket,
 				      .peer = peer,
 				      .credit_out = credit_out,
 				      .credit_in = credit_in};
-	int r = 0;
+	int r = keys ? -EOPNOTSUPP : 0;
 
-	if (setsockopt(socket, IPPROTO_TCP, TCP_ULP, O2G_DEVICE_NAME,
-		       sizeof(O2G_DEVICE_NAME) - 1))
+	if (r == 0 && setsockopt(socket, IPPROTO_TCP, TCP_ULP, O2G_DEVICE_NAME,
+				 sizeof(O2G_DEVICE_NAME) - 1))
 		r = -errno;
 	if (r == 0)
 		r = device_call(e, O2G_IOC_ATTACH, &a);

@@ -43,6 +43,8 @@ struct o2g_options {	       /* zero means the default; see libo2g(3) */
 	const char *engine;  /* "auto", "kernel", "user"; $SKEP_O2G_ENGINE */
 	uint32_t nap_us;     /* longest nap in o2g_nap() */
 	uint32_t connect_ms; /* time limit for reaching a peer */
+	uint32_t encrypt;    /* 1: encrypts all messages between processes, and
+				has only peers that do; $SKEP_O2G_ENCRYPT */
 };
 
 /* Opens an endpoint that listens. -EACCES: the secret is missing or malformed;

@@ -101,6 +101,19 @@ static int read_interface(struct o2g_settings *s, const char *text)
 	return 0;
 }
 
+static int read_encrypt(struct o2g_settings *s, const struct o2g_options *o)
+{
+	const char *text = getenv("SKEP_O2G_ENCRYPT");
+	const int yes = text && !strcmp(text, "yes");
+
+	if (text && *text && !yes && strcmp(text, "no") != 0)
+		return o2g_error_set(
+			-EINVAL, "SKEP_O2G_ENCRYPT=%s: want yes or no", text);
+	s->encrypt = yes || o->encrypt;
+	s->engine.encrypts = s->encrypt;
+	return 0;
+}
+
 /* One numeric setting: where it is stored, the caller's value, and its
  * bounds. */
 struct tunable {
@@ -188,5 +201,7 @@ int o2g_settings_read(struct o2g_settings *s, const struct o2g_options *given)
 		r = o2g_choice_read(
 			&s->engine,
 			or_environment(o.engine, "SKEP_O2G_ENGINE"));
+	if (r == 0)
+		r = read_encrypt(s, &o);
 	return r ? r : read_tunables(s, &o);
 }

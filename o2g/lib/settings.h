@@ -15,6 +15,7 @@ struct o2g_settings {
 	u32 operations;
 	u32 nap_us;
 	u32 connect_ms;
+	int encrypt;
 	struct o2g_choice engine;
 };
 

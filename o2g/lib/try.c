@@ -226,6 +226,14 @@ static const char *error_reason(const struct o2g_try *try, int error,
 			 "one version of skep on all hosts",
 			 try->opening.revision, O2G_WIRE_REVISION);
 		return text;
+	case -EOPNOTSUPP:
+		return try->opening.self->options & O2G_OPTION_RECORDS
+			       ? "the peer does not encrypt, and this process "
+				 "does: set SKEP_O2G_ENCRYPT=yes for all "
+				 "processes of the job"
+			       : "the peer encrypts, and this process does "
+				 "not: set SKEP_O2G_ENCRYPT=yes for all "
+				 "processes of the job";
 	case -EACCES:
 		return "the peer is not of this job: it does not know the "
 		       "job's secret";
@@ -348,6 +356,8 @@ static void attach_engine(struct o2g *o2g, struct o2g_try *try,
 {
 	u32 credit_in = try->opening.credit_in;
 	u32 credit_out = try->opening.credit_out;
+	struct o2g_keys keys;
+	const int sealed = o2g_opening_keys(&try->opening, &keys);
 	int r, fd = try->socket;
 
 	epoll_ctl(o2g->opener.epoll, EPOLL_CTL_DEL, fd, 0);
@@ -359,7 +369,8 @@ static void attach_engine(struct o2g *o2g, struct o2g_try *try,
 	if (o2g->peers - o2g->named < O2G_PEERS_MAX / 2)
 		o2g_peer_number(o2g, peer);
 	r = o2g->ops->attach(o2g->engine, fd, peer->number, credit_out,
-			     credit_in, &peer->link);
+			     credit_in, sealed ? &keys : 0, &peer->link);
+	explicit_bzero(&keys, sizeof(keys));
 	if (r) {
 		o2g_error_log("can't use the connection to peer %u: %s",
 			      peer->number, strerror(-r));

@@ -306,12 +306,13 @@ static void user_lost(struct o2g_engine *e, u32 peer, int error)
 }
 
 static int user_attach(struct o2g_engine *e, int socket, u32 peer,
-		       u32 credit_out, u32 credit_in, u32 *link)
+		       u32 credit_out, u32 credit_in,
+		       const struct o2g_keys *keys, u32 *link)
 {
 	int r;
 
 	pthread_mutex_lock(&e->lock);
-	r = o2g_link_attach(e, socket, peer, credit_out, credit_in, link);
+	r = o2g_link_attach(e, socket, peer, credit_out, credit_in, keys, link);
 	o2g_engine_unlock(e);
 	return r;
 }

@@ -42,6 +42,7 @@ struct o2g_link {
 	u32 sends; /* number of sends in that burst */
 	u8 *left;  /* bytes that were read when the core stopped accepting */
 	u32 left_length;
+	struct o2g_sealed *sealed; /* null: it is not encrypted */
 };
 
 struct o2g_engine {
@@ -93,7 +94,8 @@ static inline void o2g_engine_assert_locked(struct o2g_engine *engine)
 
 /* link.c: these functions need the lock. */
 int o2g_link_attach(struct o2g_engine *engine, int socket, u32 peer,
-		    u32 credit_out, u32 credit_in, u32 *number);
+		    u32 credit_out, u32 credit_in, const struct o2g_keys *keys,
+		    u32 *number);
 struct o2g_link *o2g_link_find(struct o2g_engine *engine, u32 slot, u32 number);
 void o2g_link_end(struct o2g_engine *engine, struct o2g_link *link, int error);
 /* Reads what has arrived; returns the number of bytes. The link may be freed
@@ -114,6 +116,24 @@ int o2g_link_defer(struct o2g_engine *engine);
 void o2g_link_look(struct o2g_engine *engine);
 void o2g_link_count(struct o2g_engine *engine, struct o2g_link_counts *counts);
 void o2g_link_want(void *ctx, struct o2g_conn *conn);
+
+/* Passes bytes that were read to the core: 0 or -errno. If the core stops
+ * accepting, the link is blocked and the rest is kept. */
+int o2g_link_feed(struct o2g_engine *engine, struct o2g_link *link,
+		  const u8 *from, u64 length);
+/* The memory of a piece; 0 if its bytes are to be forgotten. */
+u8 *o2g_link_memory(struct o2g_engine *engine, const struct o2g_piece *piece);
+
+/* sealed.c: the records of an encrypted link. */
+struct o2g_sealed *o2g_sealed_make(const struct o2g_keys *keys);
+void o2g_sealed_free(struct o2g_sealed *sealed);
+/* Like read_some() and write_some() of link.c. */
+s64 o2g_sealed_read(struct o2g_engine *engine, struct o2g_link *link,
+		    int *drained);
+s64 o2g_sealed_write(struct o2g_engine *engine, struct o2g_link *link,
+		     u64 *asked);
+/* Passes on what has been read of a link that is not blocked any more. */
+int o2g_sealed_resume(struct o2g_engine *engine, struct o2g_link *link);
 
 /* thread.c */
 void *o2g_thread_run(void *engine);

@@ -27,7 +27,7 @@
 #define BURST_TOGETHER 8
 #define BURST_BYTES 0x400 /* larger messages are not deferred */
 
-static u8 *piece_memory(struct o2g_engine *e, const struct o2g_piece *piece)
+u8 *o2g_link_memory(struct o2g_engine *e, const struct o2g_piece *piece)
 {
 	switch (piece->place) {
 	case O2G_PLACE_CORE:
@@ -90,12 +90,16 @@ static u32 free_slot(const struct o2g_engine *e)
 }
 
 int o2g_link_attach(struct o2g_engine *e, int socket, u32 peer, u32 credit_out,
-		    u32 credit_in, u32 *number)
+		    u32 credit_in, const struct o2g_keys *keys, u32 *number)
 {
 	struct o2g_link *link = calloc(1, sizeof(*link));
 	int r = link ? make_room(e) : -ENOMEM;
 
 	o2g_engine_assert_locked(e);
+	if (r == 0 && keys) {
+		link->sealed = o2g_sealed_make(keys);
+		r = link->sealed ? 0 : -ENOMEM;
+	}
 	if (r)
 		goto out;
 	link->socket = socket;
@@ -116,6 +120,8 @@ int o2g_link_attach(struct o2g_engine *e, int socket, u32 peer, u32 credit_out,
 	return 0;
 out:
 	close(socket);
+	if (link)
+		o2g_sealed_free(link->sealed);
 	free(link);
 	return r;
 }
@@ -176,6 +182,7 @@ void o2g_link_end(struct o2g_engine *e, struct o2g_link *link, int error)
 	e->links[link->slot] = 0;
 	e->link_count--;
 	free(link->left);
+	o2g_sealed_free(link->sealed);
 	free(link);
 }
 
@@ -202,8 +209,8 @@ static int keep_bytes(struct o2g_engine *e, struct o2g_link *link,
 }
 
 /* Passes bytes that were read to the core. */
-static int feed_core(struct o2g_engine *e, struct o2g_link *link,
-		     const u8 *from, u64 length)
+int o2g_link_feed(struct o2g_engine *e, struct o2g_link *link, const u8 *from,
+		  u64 length)
 {
 	while (length > 0) {
 		struct o2g_piece piece;
@@ -224,7 +231,7 @@ static int feed_core(struct o2g_engine *e, struct o2g_link *link,
 			return -EPROTO; /* data after BYE */
 		if (n > piece.length)
 			n = piece.length;
-		to = piece_memory(e, &piece);
+		to = o2g_link_memory(e, &piece);
 		if (to)
 			memcpy(to, from, n);
 		r = o2g_rx_done(link->conn, n);
@@ -249,7 +256,7 @@ static s64 read_frames(struct o2g_engine *e, struct o2g_link *link,
 	*drained = n < O2G_STAGE_SIZE;
 	if (n < 0)
 		return errno == EINTR ? -EAGAIN : -errno;
-	r = feed_core(e, link, e->stage, (u64)n);
+	r = o2g_link_feed(e, link, e->stage, (u64)n);
 	return r ? r : n;
 }
 
@@ -265,6 +272,8 @@ static s64 read_some(struct o2g_engine *e, struct o2g_link *link, int *drained)
 	s64 n;
 
 	*drained = 1;
+	if (link->sealed)
+		return o2g_sealed_read(e, link, drained);
 	if (o2g_rx_fresh(link->conn))
 		return read_frames(e, link, drained);
 	r = o2g_rx_want(link->conn, &piece);
@@ -272,7 +281,7 @@ static s64 read_some(struct o2g_engine *e, struct o2g_link *link, int *drained)
 		r = keep_bytes(e, link, 0, 0);
 		return r ? r : -EAGAIN;
 	}
-	iov[0].iov_base = piece_memory(e, &piece);
+	iov[0].iov_base = o2g_link_memory(e, &piece);
 	direct = r == 0 && iov[0].iov_base && piece.length >= O2G_DIRECT_MIN;
 	if (direct) {
 		iov[0].iov_len = piece.length;
@@ -291,7 +300,7 @@ static s64 read_some(struct o2g_engine *e, struct o2g_link *link, int *drained)
 	else
 		r = 0;
 	if (r == 0 && n > 0)
-		r = feed_core(e, link, e->stage, (u64)n - first);
+		r = o2g_link_feed(e, link, e->stage, (u64)n - first);
 	*drained = n < (s64)most;
 	return r ? r : n;
 }
@@ -327,8 +336,10 @@ static void resume_link(struct o2g_engine *e, struct o2g_link *link)
 	link->blocked = 0;
 	e->blocked--;
 	link->left = 0;
-	r = feed_core(e, link, left, link->left_length);
+	r = o2g_link_feed(e, link, left, link->left_length);
 	free(left);
+	if (r == 0 && !link->blocked && link->sealed)
+		r = o2g_sealed_resume(e, link);
 	if (r == 0 && !link->blocked)
 		r = watch_socket(e, link, link->events | LINK_IN);
 	if (r)
@@ -372,15 +383,17 @@ static s64 write_some(struct o2g_engine *e, struct o2g_link *link, u64 *asked)
 	struct o2g_piece piece[GATHER];
 	struct iovec iov[GATHER];
 	struct msghdr message = {.msg_iov = iov};
-	int n = o2g_tx_gather(link->conn, piece, GATHER);
 	s64 sent;
-	int r;
+	int r, n;
 
+	if (link->sealed)
+		return o2g_sealed_write(e, link, asked);
+	n = o2g_tx_gather(link->conn, piece, GATHER);
 	*asked = 0;
 	if (n <= 0)
 		return 0;
 	for (int i = 0; i < n; i++) {
-		iov[i].iov_base = piece_memory(e, &piece[i]);
+		iov[i].iov_base = o2g_link_memory(e, &piece[i]);
 		iov[i].iov_len = piece[i].length;
 		*asked += piece[i].length;
 	}
