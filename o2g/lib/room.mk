@@ -49,7 +49,7 @@ suite_o2g-manual = sh o2g/test/manual.sh
 # The tests: under ASan and UBSan, and those that do not fork under
 # ThreadSanitizer, which knows no threads in a child of a threaded process.
 o2g_t := $(B)/test/o2g
-o2g_tests := hmac opening address locate try device idle access message unauthenticated death life fork trace
+o2g_tests := sealed hmac opening address locate try device idle access message unauthenticated death life fork trace
 $(o2g_t)/%: $(B)/obj/san/o2g/test/%_test.o $(o2g_lib_san)
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
@@ -64,15 +64,21 @@ suite_o2g-$(1)_needs = $(o2g_t)/$(1)
 suite_o2g-$(1)-slab = env SKEP_O2G_ENGINE=user-slab \
 	SKEP_O2G_UNEXPECTED=64M $(o2g_t)/$(1)
 suite_o2g-$(1)-slab_needs = $(o2g_t)/$(1)
+suite_o2g-$(1)-encrypted = env SKEP_O2G_ENCRYPT=yes $(o2g_t)/$(1)
+suite_o2g-$(1)-encrypted_needs = $(o2g_t)/$(1)
 suite_o2g-$(1)-tsan = $(o2g_t)/$(1)-tsan
 suite_o2g-$(1)-tsan_needs = $(o2g_t)/$(1)-tsan
 endef
 $(foreach t,$(o2g_tests),$(eval $(call o2g_suite,$(t))))
-CHECK_SUITES += o2g-hmac o2g-opening o2g-address o2g-locate o2g-try o2g-device o2g-idle \
+CHECK_SUITES += o2g-sealed o2g-hmac o2g-opening o2g-address o2g-locate o2g-try o2g-device o2g-idle \
 	o2g-access o2g-message o2g-death o2g-life o2g-fork o2g-trace
 # Once more with bodies in a slab, as the kernel engine leaves them.
 CHECK_SUITES += o2g-message-slab o2g-death-slab o2g-life-slab \
 	o2g-fork-slab
+# And once more encrypted.
+CHECK_SUITES += o2g-message-encrypted o2g-death-encrypted o2g-life-encrypted \
+	o2g-access-encrypted o2g-fork-encrypted
+TEST_SUITES += o2g-sealed-tsan
 TEST_SUITES += o2g-unauthenticated o2g-message-tsan o2g-unauthenticated-tsan
 
 $(o2g_t)/pingpong: $(B)/obj/gcc/o2g/test/pingpong.o $(B)/lib/libo2g.a
@@ -96,6 +102,6 @@ $(B)/fuzz/o2g-opening: o2g/test/opening_fuzz.c base/sha256.c $(addprefix \
 		-fno-sanitize-recover=all -o $@ $(filter %.c,$^)
 
 MUTANTS += o2g/lib
-mutants_o2g/lib = o2g-hmac o2g-opening o2g-address o2g-locate o2g-try o2g-device \
+mutants_o2g/lib = o2g-sealed o2g-hmac o2g-opening o2g-address o2g-locate o2g-try o2g-device \
 	o2g-idle o2g-trace \
 	o2g-access o2g-life o2g-fork o2g-message o2g-death
