@@ -60,6 +60,11 @@ func (i *Install) Settings(j *Job, provider string) []Setting {
 			add("FI_O2G_"+s.Name, s.Value)
 		}
 	}
+	// A variable of the shell can't switch it off, and a rank that does not get
+	// this one is refused by the others.
+	if j.Encrypt {
+		add("SKEP_O2G_ENCRYPT", "yes")
+	}
 	return list
 }
 

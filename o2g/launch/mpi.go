@@ -50,6 +50,7 @@ type Job struct {
 	Hostfile string
 	Iface    string // network interface or address for messages
 	Ports    string // FIRST-LAST
+	Encrypt  bool   // all messages between hosts, by O2G
 	NoShm    bool   // ranks on one host also use O2G
 	TCP      bool   // use the MPI's own TCP instead of O2G
 	Engine   string

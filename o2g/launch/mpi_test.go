@@ -387,6 +387,7 @@ func TestSettings(t *testing.T) {
 		{"mpich no shm", Install{Kind: MPICH, Fabric: true}, Job{NoShm: true, Iface: "eth0", Ports: "1-2", Engine: "user"}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi MPIR_CVAR_NOLOCAL=1 SKEP_O2G_NAP_US=2000 SKEP_O2G_IFACE=eth0 FI_O2G_IFACE=eth0 SKEP_O2G_PORTS=1-2 FI_O2G_PORTS=1-2 SKEP_O2G_ENGINE=user FI_O2G_ENGINE=user"},
 		{"a rank on each host", Install{Kind: MPICH, Fabric: true}, Job{Ranks: 2, Hosts: []string{"a", "b"}}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi SKEP_O2G_NAP_US=2000"},
 		{"more ranks than hosts", Install{Kind: MPICH, Fabric: true}, Job{Ranks: 3, Hosts: []string{"a", "b"}}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi"},
+		{"encrypted", Install{Kind: MPICH, Fabric: true}, Job{Encrypt: true}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi SKEP_O2G_IFACE=127.0.0.1 FI_O2G_IFACE=127.0.0.1 SKEP_O2G_ENCRYPT=yes"},
 		{"one engine on all hosts", Install{Kind: MPICH, Fabric: true}, Job{Ranks: 3, Hosts: []string{"a", "b"}, Engine: "user"}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi SKEP_O2G_ENGINE=user FI_O2G_ENGINE=user"},
 		{"slots", Install{Kind: MPICH, Fabric: true}, Job{Ranks: 2, Hosts: []string{"a:2", "b"}}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi"},
 		{"one host twice", Install{Kind: MPICH, Fabric: true}, Job{Ranks: 2, Hosts: []string{"a", "a"}}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi"},

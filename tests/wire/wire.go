@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -31,6 +32,7 @@ type Wire struct {
 
 	hosts []*host
 	ends  map[byte]*end
+	look  atomic.Pointer[func(packet []byte)]
 }
 
 // Limits: packets in flight to one host, beyond which others are dropped; wires at a time; and
@@ -179,6 +181,9 @@ func (w *Wire) read(from *end) {
 		if to == nil {
 			continue
 		}
+		if look := w.look.Load(); look != nil {
+			(*look)(b[header:n])
+		}
 		select {
 		case to.line <- packet{time.Now().Add(w.Delay), append([]byte(nil), b[:n]...)}:
 		default:
@@ -196,6 +201,16 @@ func receiver(p []byte) byte {
 		return p[39]
 	}
 	return 0
+}
+
+// Look calls f for each packet from now on, from several goroutines at a time; nil ends that.
+// f must not keep the packet.
+func (w *Wire) Look(f func(packet []byte)) {
+	if f == nil {
+		w.look.Store(nil)
+		return
+	}
+	w.look.Store(&f)
 }
 
 func (e *end) write() {

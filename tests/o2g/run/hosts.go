@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -51,6 +52,7 @@ func (b *bench) onWire(w *wire.Wire) {
 	if w.Delay == 0 {
 		b.testNaming(w)
 		b.testIPv6(w)
+		b.testEncryption(w, both)
 	}
 }
 
@@ -70,6 +72,36 @@ func (b *bench) testIPv6(w *wire.Wire) {
 	b.Ok("Open MPI: hosts that are named by IPv6 addresses", checkBothReported(b.startMPIRun(b.findOpenMPI(), named, "talk"), 10))
 	j := b.startMPIRun(b.findMPICH(), named, "talk")
 	b.Ok("MPICH: hosts that are named by IPv6 addresses are refused", j.checkFailure("reaches hosts over IPv4 only"))
+}
+
+// testEncryption looks at every packet of a job that sends 2 MB of one letter.
+func (b *bench) testEncryption(w *wire.Wire, both string) {
+	message := bytes.Repeat([]byte("x"), 64)
+	run := func(m mpi, options string) (packets, shown int64, err error) {
+		var all, plain atomic.Int64
+		w.Look(func(packet []byte) {
+			all.Add(1)
+			if bytes.Contains(packet, message) {
+				plain.Add(1)
+			}
+		})
+		defer w.Look(nil)
+		j := b.startMPIRun(m, both+options, "posted", "2000000")
+		err = j.checkEnd(later, 0, "2 of 2 ranks reported")
+		return all.Load(), plain.Load(), err
+	}
+	for _, m := range []mpi{b.findMPICH(), b.findOpenMPI()} {
+		packets, shown, err := run(m, " --encrypt")
+		if err == nil && (shown > 0 || packets < 30) {
+			err = fmt.Errorf("%d of %d packets contain bytes of the message", shown, packets)
+		}
+		b.Ok(m.name+": --encrypt: no byte of a message lies on the wire", err)
+		packets, shown, err = run(m, "")
+		if err == nil && shown < 10 {
+			err = fmt.Errorf("only %d of %d packets contain bytes of the message", shown, packets)
+		}
+		b.Ok(m.name+": without it, they do", err)
+	}
 }
 
 // checkBothReported checks that the job ended with status 0 and that both ranks reported
