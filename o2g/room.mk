@@ -30,7 +30,7 @@ suite_o2g-core-order_needs = $(o2g_dir)/order
 
 # The cipher beside libcrypto's: the code for vector registers, and that for
 # kernels, which have none.
-o2g_aead := $(addprefix o2g/core/,aead.c chacha.c poly.c)
+o2g_aead := $(addprefix o2g/core/,aead.c chacha.c poly.c record.c)
 $(o2g_dir)/aead: $(B)/obj/san/o2g/core/test/aead/aead.o \
 		$(o2g_aead:%.c=$(B)/obj/san-free/%.o)
 	$(call say,LINK)
@@ -64,8 +64,8 @@ $(B)/fuzz/o2g-ring: o2g/core/test/fuzz/ring.c $(o2g_fuzz_src) \
 	$(Q)$(o2g_fuzz) -include o2g/core/test/fuzz/unsteady.h -o $@ \
 		$(filter %.c,$^)
 
-$(B)/fuzz/o2g-records: o2g/core/test/fuzz/records.c o2g/core/record.c \
-		$(o2g_aead) $(o2g_fuzz_head)
+$(B)/fuzz/o2g-records: o2g/core/test/fuzz/records.c $(o2g_aead) \
+		$(o2g_fuzz_head)
 	$(call say,FUZZ)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(o2g_fuzz) -o $@ $(filter %.c,$^)

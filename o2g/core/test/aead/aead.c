@@ -10,6 +10,7 @@
 
 #include <base/hex.h>
 #include <o2g/core/aead.h>
+#include <o2g/core/record.h>
 #include <tests/tap.h>
 
 #define MOST 20000
@@ -295,6 +296,61 @@ static void test_changes(void)
 	       "unchanged it opens");
 }
 
+/* ---- records ---- */
+
+/* The stream of ChaCha20 as libcrypto has it, whose nonce begins with the
+ * number of the block. */
+static int crypto_stream(const u8 key[32], const u8 block_nonce[16], u8 *text,
+			 int length)
+{
+	EVP_CIPHER_CTX *c = EVP_CIPHER_CTX_new();
+	int n;
+	const int ok =
+		EVP_EncryptInit_ex(c, EVP_chacha20(), 0, key, block_nonce) &&
+		EVP_EncryptUpdate(c, text, &n, text, length);
+
+	EVP_CIPHER_CTX_free(c);
+	return ok;
+}
+
+/* The record as <skep/o2g_wire.h> defines it, by libcrypto. */
+static int crypto_record(const u8 key[32], u64 number, u8 *record, u32 length)
+{
+	struct o2g_aead aead = {.key = key, .head = record, .head_length = 4};
+
+	memcpy(record, &length, 4);
+	memcpy(aead.nonce + 4, &number, 8);
+	return crypto_seals(&aead, record + 4, (int)length,
+			    record + 4 + length);
+}
+
+static void test_records(void)
+{
+	const u64 number[] = {0, 1, 0x0102030405060708, O2G_RECORD_KEY - 1};
+	u8 key[O2G_KEY_SIZE], next[O2G_KEY_SIZE] = {0}, nonce[16] = {0};
+	u8 ours[200], theirs[200];
+	struct o2g_seal seal;
+	u64 after = O2G_RECORD_KEY;
+
+	some_bytes(key, sizeof(key));
+	for (u32 i = 0; i < 4; i++) {
+		const u32 length = 50 * (i + 1) - 20;
+
+		some_bytes(theirs, sizeof(theirs));
+		memcpy(ours, theirs, sizeof(ours));
+		o2g_seal_start(&seal, key);
+		seal.number = number[i];
+		TAP(o2g_record_seal(&seal, ours, length) == length + 20);
+		TAP(crypto_record(key, number[i], theirs, length));
+		tap_ok(!memcmp(ours, theirs, length + 20),
+		       "record %llx is what o2g_wire.h says", number[i]);
+	}
+	nonce[4] = 1;
+	memcpy(nonce + 8, &after, sizeof(after));
+	TAP(crypto_stream(key, nonce, next, sizeof(next)));
+	tap_ok(!memcmp(seal.key, next, sizeof(next)), "so is the next key");
+}
+
 int main(void)
 {
 	test_stream();
@@ -304,5 +360,6 @@ int main(void)
 	test_extremes();
 	test_blocks();
 	test_changes();
+	test_records();
 	return tap_done();
 }
