@@ -19,6 +19,9 @@ $(B)/obj/o2g-free/%.o: %.c
 	$(call say,CC)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS_FREE) -fPIC -fvisibility=hidden $(DEPS) -c -o $@ $<
+# Programs have vector registers, with which the cipher is three times as fast.
+$(B)/obj/o2g-free/o2g/core/chacha.o: CFLAGS_FREE := \
+	$(filter-out -mgeneral-regs-only,$(CFLAGS_FREE)) -O3
 # gcc's ThreadSanitizer does not know fences; every lock here is a mutex.
 $(B)/obj/o2g-tsan/%.o: %.c
 	$(call say,CC)
