@@ -7,6 +7,8 @@
 #define _GNU_SOURCE /* accept4, memmem */
 #include "bed.h"
 
+#include <o2g/lib/endpoint.h>
+#include <o2g/user/engine.h>
 #include <skep/o2g_wire.h>
 #include <tests/tap.h>
 
@@ -30,6 +32,7 @@ struct way {
 	u32 length;
 	u32 flip;   /* this byte after the opening is changed; 0: none */
 	u32 cut;    /* the stream ends before this one; 0: it does not */
+	u32 junk;   /* this many bytes more come at the end */
 	u32 twice;  /* this many bytes after the opening come twice; 0: none */
 	int closed; /* nothing more is carried */
 };
@@ -58,6 +61,17 @@ static int tcp_pair(int pair[2])
 	return pair[1] >= 0;
 }
 
+static int buffers; /* of the sockets, in bytes; 0: the kernel's choice */
+
+static void limit_buffers(int socket)
+{
+	if (buffers && (setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &buffers,
+				   sizeof(buffers)) ||
+			setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &buffers,
+				   sizeof(buffers))))
+		bed_die("setsockopt");
+}
+
 static void open_middle(u32 encrypt_0, u32 encrypt_1)
 {
 	const u32 encrypt[2] = {encrypt_0, encrypt_1};
@@ -73,6 +87,8 @@ static void open_middle(u32 encrypt_0, u32 encrypt_1)
 		free(m.way[i].log);
 		m.way[i] = (struct way){.log = malloc(LOG)};
 		m.ours[i] = pair[i][1];
+		limit_buffers(pair[i][0]);
+		limit_buffers(pair[i][1]);
 	}
 	for (int i = 0; i < 2; i++) {
 		m.peer[i] = bed_peer(m.end[i], m.end[!i]);
@@ -127,6 +143,8 @@ static void give_on(int from, u32 at)
 		way->twice = 0;
 	}
 	if (way->closed)
+		give_bytes(!from, (const u8 *)"junk", way->junk);
+	if (way->closed)
 		shutdown(m.ours[!from], SHUT_WR);
 }
 
@@ -157,7 +175,6 @@ static struct o2g_event carried_event(int at)
 
 		if (o2g_poll(m.end[at], &event, 1) == 1)
 			return event;
-		o2g_poll(m.end[!at], &event, 0);
 		poll(file, 2, 1);
 		for (int i = 0; i < 2; i++)
 			if (!m.way[i].closed)
@@ -233,6 +250,19 @@ static void test_secrecy(u32 encrypt)
 		tap_ok(!count_records(from) == !encrypt,
 		       "what %s endpoint %d sends %s in records", how, from,
 		       encrypt ? "is" : "is not");
+	close_middle();
+}
+
+/* Records go out in parts: no socket holds the four that are sealed at once. */
+static void test_parts(void)
+{
+	bed_fill(sent, LONG, 9);
+	buffers = 0x4000;
+	open_middle(1, 1);
+	buffers = 0;
+	tap_ok(carry_message(0, sent, got, LONG) == 0 &&
+		       bed_check(got, LONG, 9),
+	       "records arrive that are sent in parts");
 	close_middle();
 }
 
@@ -365,6 +395,84 @@ static void test_cuts(void)
 	close_middle();
 }
 
+/* Bytes behind the last record, which says that the peer leaves. */
+static void test_junk(void)
+{
+	for (u32 junk = 0; junk < 4; junk += 3) {
+		open_middle(1, 1);
+		m.way[0].junk = junk;
+		TAP(carry_message(0, sent, got, SMALL) == 0);
+		bed_recv(m.end[1], m.peer[1], 1, got, SMALL);
+		o2g_close(m.end[0], 1000);
+		tap_ok(carried_event(1).status ==
+			       (junk ? -ECONNRESET : -ESHUTDOWN),
+		       "a peer leaves%s",
+		       junk ? ", and bytes behind its last record are noticed"
+			    : "");
+		m.end[0] = bed_open();
+		close_middle();
+	}
+}
+
+/* ---- a receiver without memory ---- */
+
+#define SENDERS 40
+#define EACH 60 /* messages, which the least credit allows */
+
+/* Whether the engine does not read a connection for lack of memory. */
+static int engine_blocked(struct o2g *o2g)
+{
+	int blocked;
+
+	pthread_mutex_lock(&o2g->engine->lock);
+	blocked = o2g->engine->blocked > 0;
+	pthread_mutex_unlock(&o2g->engine->lock);
+	return blocked;
+}
+
+static struct o2g *open_sealed(uint64_t unexpected)
+{
+	struct o2g_options options = bed_options();
+	struct o2g *o2g;
+
+	options.encrypt = 1;
+	options.engine = "user";
+	options.unexpected = unexpected;
+	if (o2g_open(&o2g, &options))
+		bed_die("open");
+	return o2g;
+}
+
+/* Records that had arrived when the core stopped accepting are decrypted when
+ * it goes on. */
+static void test_blocked(void)
+{
+	static char none;
+	struct o2g *all[SENDERS], *receiver = open_sealed(1 << 20);
+	u32 wrong = 0;
+
+	for (u32 i = 0; i < SENDERS; i++) {
+		all[i] = open_sealed(0);
+		for (u32 k = 0; k < EACH; k++)
+			bed_send(all[i], bed_peer(all[i], receiver), 1, &none,
+				 0);
+	}
+	for (u32 i = 0; i < SENDERS * EACH; i++)
+		wrong += bed_event(all[i / EACH]).status != 0;
+	for (u32 i = 0; i < BED_WAIT && !engine_blocked(receiver); i++)
+		poll(0, 0, 1);
+	tap_ok(engine_blocked(receiver) && !wrong,
+	       "a receiver without memory stops reading");
+	for (u32 i = 0; i < SENDERS * EACH; i++)
+		bed_recv(receiver, O2G_ANY, 1, &none, 0);
+	for (u32 i = 0; i < SENDERS * EACH; i++)
+		wrong += bed_event(receiver).status != 0;
+	tap_ok(!wrong, "and receives all records once it has some");
+	for (u32 i = 0; i < SENDERS; i++)
+		wrong += o2g_close(all[i], 1000) != 0;
+	TAP(o2g_close(receiver, 1000) == 0 && !wrong);
+}
+
 /* ---- peers that differ ---- */
 
 static void test_mixed(void)
@@ -426,10 +534,13 @@ int main(void)
 	unsetenv("SKEP_O2G_ENCRYPT");
 	test_secrecy(1);
 	test_secrecy(0);
+	test_parts();
 	test_repetition();
 	test_flips();
 	test_replay();
 	test_cuts();
+	test_junk();
+	test_blocked();
 	test_mixed();
 	test_settings();
 	for (int i = 0; i < 2; i++)

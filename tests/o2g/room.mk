@@ -39,7 +39,9 @@ $(B)/test/o2g/flood: $(B)/obj/gcc/tests/o2g/flood.o $(B)/lib/libo2g.a
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -pthread -o $@ $^
-TEST_SUITES += o2g-flood o2g-flood-slab
+TEST_SUITES += o2g-flood o2g-flood-slab o2g-flood-encrypted
+suite_o2g-flood-encrypted = env SKEP_O2G_ENCRYPT=yes $(B)/test/o2g/flood
+suite_o2g-flood-encrypted_needs = $(B)/test/o2g/flood
 suite_o2g-flood = $(B)/test/o2g/flood
 suite_o2g-flood_needs = $(B)/test/o2g/flood
 suite_o2g-flood-slab = env SKEP_O2G_ENGINE=user-slab $(B)/test/o2g/flood
