@@ -64,7 +64,7 @@ $(B)/bin/linux-boot.image: $(B)/lib/linux-boot.elf
 	$(Q)objcopy -O binary $< $@
 
 # In that kernel: its first program, the module for its console and end, and the
-# one for its files.
+# one for its devices.
 $(B)/bin/linux-init: $(B)/obj/gcc/shimos/linux/init/main.o
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)

@@ -17,13 +17,15 @@
 
 #define SKEP_LINUX_MAIL 0x1000 /* offset in the mailbox */
 #define SKEP_LINUX_MAGIC 0x58554e4c
-#define SKEP_LINUX_REVISION 2
+#define SKEP_LINUX_REVISION 3
 #define SKEP_LINUX_COMMAND 2048
 #define SKEP_LINUX_WHY 192
 #define SKEP_LINUX_RING 0x10000 /* bytes, a power of 2 */
 #define SKEP_LINUX_RANGES 126	/* as many as a kernel takes */
-#define SKEP_LINUX_TAG "skep"	/* of the file system */
-#define SKEP_LINUX_TAG_BYTES 's', 'k', 'e', 'p'
+#define SKEP_LINUX_DEVICES 8
+#define SKEP_LINUX_QUEUES 2   /* of a device */
+#define SKEP_LINUX_CONFIG 64  /* bytes */
+#define SKEP_LINUX_TAG "skep" /* of the file system */
 /* Given to a restart, with a number behind it: the exit code of the program
  * that the kernel ran. */
 #define SKEP_LINUX_EXIT_WORD "skep-exit "
@@ -56,20 +58,32 @@ struct skep_linux_range {
 };
 SKEP_ASSERT_SIZE(struct skep_linux_range, 24);
 
-/*
- * A split virtqueue (virtio 1.2, section 2.7) in the kernel's memory, little
+/* A split virtqueue (virtio 1.2, section 2.7) in the kernel's memory, little
  * endian, without indirect descriptors and events. Nobody is notified: each
- * side looks. The kernel writes all but `served`. `ready` changes to 1 when the
- * rest is there, and to 0 when the kernel wants its memory back, which it has
- * when `served` is 0 then.
- */
+ * side looks. */
 struct skep_linux_queue {
 	u64 descriptors, available, used; /* physical addresses */
 	u32 size;			  /* entries, a power of 2 */
-	u32 ready, served;
-	u32 zero[7];
+	u32 zero;
 };
-SKEP_ASSERT_SIZE(struct skep_linux_queue, 64);
+SKEP_ASSERT_SIZE(struct skep_linux_queue, 32);
+
+/*
+ * A virtio device. The command writes `kind`, `queues`, `features` and `config`
+ * before START, and `served`; the kernel writes the rest. `ready` changes to 1
+ * when the queues are described, and to 0 when the kernel wants their memory
+ * back, which it has when `served` is 0 then.
+ */
+struct skep_linux_device {
+	u32 kind;     /* its number in virtio; 0: neither this one nor more */
+	u32 queues;   /* that it has */
+	u64 features; /* of its kind: VIRTIO_F_VERSION_1 is understood */
+	u32 ready, served;
+	u32 zero[2];
+	u8 config[SKEP_LINUX_CONFIG];
+	struct skep_linux_queue queue[SKEP_LINUX_QUEUES];
+};
+SKEP_ASSERT_SIZE(struct skep_linux_device, 160);
 
 struct skep_linux {
 	u32 magic, revision;
@@ -87,10 +101,11 @@ struct skep_linux {
 	struct skep_linux_ring out, in;
 	u8 out_bytes[SKEP_LINUX_RING]; /* from the kernel's console */
 	u8 in_bytes[SKEP_LINUX_RING];  /* to it */
-	struct skep_linux_queue files; /* requests of 9P2000.L */
+	struct skep_linux_device device[SKEP_LINUX_DEVICES];
 	struct skep_linux_range range[SKEP_LINUX_RANGES];
 };
-SKEP_ASSERT_SIZE(struct skep_linux,
-		 2752 + 2 * SKEP_LINUX_RING + 24 * SKEP_LINUX_RANGES);
+SKEP_ASSERT_SIZE(struct skep_linux, 2688 + 2 * SKEP_LINUX_RING +
+					    160 * SKEP_LINUX_DEVICES +
+					    24 * SKEP_LINUX_RANGES);
 
 #endif

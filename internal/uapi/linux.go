@@ -6,10 +6,14 @@ package uapi
 const (
 	SkepLinuxMail     = 0x1000
 	SkepLinuxMagic    = 0x58554e4c
-	SkepLinuxRevision = 2
+	SkepLinuxRevision = 3
 	SkepLinuxCommand  = 2048
 	SkepLinuxRing     = 0x10000
 	SkepLinuxRanges   = 126
+	SkepLinuxDevices  = 8
+	SkepLinuxQueues   = 2
+	SkepLinuxConfig   = 64
+	SkepLinuxTag      = "skep"
 )
 
 // A SkepLinuxState is one of enum skep_linux_state.
@@ -42,8 +46,17 @@ type SkepLinuxRange struct{ Start, Length, Offset uint64 }
 // SkepLinuxQueue is struct skep_linux_queue.
 type SkepLinuxQueue struct {
 	Descriptors, Available, Used uint64
-	Size, Ready, Served          uint32
-	Zero                         [7]uint32
+	Size, Zero                   uint32
+}
+
+// SkepLinuxDevice is struct skep_linux_device.
+type SkepLinuxDevice struct {
+	Kind, Queues  uint32
+	Features      uint64
+	Ready, Served uint32
+	Zero          [2]uint32
+	Config        [SkepLinuxConfig]byte
+	Queue         [SkepLinuxQueues]SkepLinuxQueue
 }
 
 // SkepLinux is struct skep_linux, in the mailbox of a partition.
@@ -60,6 +73,6 @@ type SkepLinux struct {
 	Zero2                [64]byte
 	Out, In              SkepLinuxCounters
 	OutBytes, InBytes    [SkepLinuxRing]byte
-	Files                SkepLinuxQueue
+	Device               [SkepLinuxDevices]SkepLinuxDevice
 	Range                [SkepLinuxRanges]SkepLinuxRange
 }

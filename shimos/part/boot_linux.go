@@ -44,7 +44,9 @@ func (e *ProgramError) Error() string { return fmt.Sprintf("its program ended wi
 
 const (
 	pageBytes = 4096
-	waitMS    = 10 // between looks at the console, unless there is output
+	kindFiles = 9      // of 9P, in virtio
+	hasTag    = 1 << 0 // a feature of it
+	waitMS    = 10     // between looks at the console, unless there is output
 )
 
 // A Lender is an open file of the module, which controls one partition. What it created
@@ -143,6 +145,9 @@ func (l *Lender) prepareFiles(c *console, dir string) (*files, error) {
 	if err != nil {
 		return nil, errors.Join(err, server.Close())
 	}
+	d := &c.l.Device[0]
+	d.Kind, d.Queues, d.Features = kindFiles, 1, hasTag
+	copy(d.Config[:], "\x04\x00"+uapi.SkepLinuxTag) // its length first
 	return &files{l: c.l, pool: l.pool, server: server}, nil
 }
 

@@ -60,11 +60,11 @@ func (f *files) serve(ctx context.Context) error {
 
 // step answers one request, or takes or leaves the queue.
 func (f *files) step() (busy bool, err error) {
-	ready := atomic.LoadUint32(&f.l.Files.Ready)
+	ready := atomic.LoadUint32(&f.l.Device[0].Ready)
 	switch {
 	case ready == 0 && f.queue != nil:
 		f.queue = nil
-		atomic.StoreUint32(&f.l.Files.Served, 0)
+		atomic.StoreUint32(&f.l.Device[0].Served, 0)
 		return true, nil
 	case ready != 0 && f.queue == nil:
 		return true, f.begin()
@@ -92,9 +92,9 @@ func (f *files) begin() error {
 	if err != nil {
 		return err
 	}
-	if f.queue, err = newQueue(m, &f.l.Files); err != nil {
+	if f.queue, err = newQueue(m, &f.l.Device[0].Queue[0]); err != nil {
 		return err
 	}
-	atomic.StoreUint32(&f.l.Files.Served, 1)
+	atomic.StoreUint32(&f.l.Device[0].Served, 1)
 	return nil
 }

@@ -41,9 +41,9 @@ func TestFilesAreServedWhileTheQueueIsReady(t *testing.T) {
 	d := newDriver()
 	f := newFiles(t, d)
 	f.mustStep(t, false)
-	d.l.Files.Ready = 1
+	d.l.Device[0].Ready = 1
 	f.mustStep(t, true)
-	if d.l.Files.Served != 1 {
+	if d.l.Device[0].Served != 1 {
 		t.Error("the queue is not served")
 	}
 	f.mustStep(t, false)
@@ -56,9 +56,9 @@ func TestFilesAreServedWhileTheQueueIsReady(t *testing.T) {
 	if n := binary.LittleEndian.Uint32(reply); n != 21 || reply[4] != 101 || string(reply[13:n]) != "9P2000.L" {
 		t.Errorf("the reply is %q", reply[:32])
 	}
-	d.l.Files.Ready = 0
+	d.l.Device[0].Ready = 0
 	f.mustStep(t, true)
-	if d.l.Files.Served != 0 {
+	if d.l.Device[0].Served != 0 {
 		t.Error("the queue is not left")
 	}
 	f.mustStep(t, false)
@@ -69,7 +69,7 @@ func TestSpoiledQueueEndsTheRun(t *testing.T) {
 		spoil func(*driver)
 		want  error
 	}{
-		"a queue outside":         {func(d *driver) { d.l.Files.Used = 0 }, errQueue},
+		"a queue outside":         {func(d *driver) { d.l.Device[0].Queue[0].Used = 0 }, errQueue},
 		"no room for a reply":     {func(d *driver) { d.describe(1, testLow, leastReply-1, flagWrite, 0) }, errQueue},
 		"a request without bytes": {func(d *driver) { d.describe(0, testHigh+testData, 3, flagNext, 1) }, ninep.ErrSpoiled},
 	} {
@@ -78,7 +78,7 @@ func TestSpoiledQueueEndsTheRun(t *testing.T) {
 		d.describe(0, testHigh+testData, uint32(len(askVersion)), flagNext, 1)
 		d.describe(1, testLow, leastReply, flagWrite, 0)
 		d.offer(0, 0)
-		d.l.Files.Ready = 1
+		d.l.Device[0].Ready = 1
 		c.spoil(d)
 		f := newFiles(t, d)
 		if err := f.serve(t.Context()); !errors.Is(err, c.want) {

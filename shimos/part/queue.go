@@ -12,7 +12,7 @@ import (
 )
 
 // errQueue ends a run whose kernel wrote what no kernel of ours writes.
-var errQueue = errors.New("the kernel spoiled the queue of its file system: an address, a length or an index is outside of what it has")
+var errQueue = errors.New("the kernel spoiled a queue: an address, a length or an index is outside of what it has")
 
 const (
 	descriptorBytes = 16

@@ -35,7 +35,7 @@ func newDriver() *driver {
 	d.l.Ranges = 2
 	d.l.Range[0] = uapi.SkepLinuxRange{Start: testLow, Length: testPool / 2, Offset: testPool / 2}
 	d.l.Range[1] = uapi.SkepLinuxRange{Start: testHigh, Length: testPool / 2, Offset: 0}
-	d.l.Files = uapi.SkepLinuxQueue{Descriptors: testHigh + testTable, Available: testHigh + testAvail, Used: testHigh + testUsed, Size: testSize}
+	d.l.Device[0].Queue[0] = uapi.SkepLinuxQueue{Descriptors: testHigh + testTable, Available: testHigh + testAvail, Used: testHigh + testUsed, Size: testSize}
 	return d
 }
 
@@ -59,7 +59,7 @@ func (d *driver) queue(t *testing.T) *queue {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q, err := newQueue(m, &d.l.Files)
+	q, err := newQueue(m, &d.l.Device[0].Queue[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,14 +152,14 @@ func TestQueueBoundsARequest(t *testing.T) {
 func TestQueueIsInTheMemory(t *testing.T) {
 	for what, spoil := range map[string]func(*uapi.SkepLinux){
 		"as it should be":      func(*uapi.SkepLinux) {},
-		"no entries":           func(l *uapi.SkepLinux) { l.Files.Size = 0 },
-		"six entries":          func(l *uapi.SkepLinux) { l.Files.Size = 6 },
-		"too many entries":     func(l *uapi.SkepLinux) { l.Files.Size = 2 * mostEntries },
-		"a table outside":      func(l *uapi.SkepLinux) { l.Files.Descriptors = 0 },
-		"a table at an end":    func(l *uapi.SkepLinux) { l.Files.Descriptors = testHigh + testPool/2 - 16*testSize + 16 },
-		"an odd address":       func(l *uapi.SkepLinux) { l.Files.Available += 2 },
-		"a used ring outside":  func(l *uapi.SkepLinux) { l.Files.Used = 1 << 40 },
-		"an odd used ring":     func(l *uapi.SkepLinux) { l.Files.Used += 2 },
+		"no entries":           func(l *uapi.SkepLinux) { l.Device[0].Queue[0].Size = 0 },
+		"six entries":          func(l *uapi.SkepLinux) { l.Device[0].Queue[0].Size = 6 },
+		"too many entries":     func(l *uapi.SkepLinux) { l.Device[0].Queue[0].Size = 2 * mostEntries },
+		"a table outside":      func(l *uapi.SkepLinux) { l.Device[0].Queue[0].Descriptors = 0 },
+		"a table at an end":    func(l *uapi.SkepLinux) { l.Device[0].Queue[0].Descriptors = testHigh + testPool/2 - 16*testSize + 16 },
+		"an odd address":       func(l *uapi.SkepLinux) { l.Device[0].Queue[0].Available += 2 },
+		"a used ring outside":  func(l *uapi.SkepLinux) { l.Device[0].Queue[0].Used = 1 << 40 },
+		"an odd used ring":     func(l *uapi.SkepLinux) { l.Device[0].Queue[0].Used += 2 },
 		"too many ranges":      func(l *uapi.SkepLinux) { l.Ranges = uapi.SkepLinuxRanges + 1 },
 		"a range too long":     func(l *uapi.SkepLinux) { l.Range[0].Length = testPool + 1 },
 		"a range outside":      func(l *uapi.SkepLinux) { l.Range[0].Offset = testPool/2 + 1 },
@@ -170,7 +170,7 @@ func TestQueueIsInTheMemory(t *testing.T) {
 		spoil(d.l)
 		m, err := newMemory(d.pool, d.l)
 		if err == nil {
-			_, err = newQueue(m, &d.l.Files)
+			_, err = newQueue(m, &d.l.Device[0].Queue[0])
 		}
 		if errors.Is(err, errQueue) != (what != "as it should be") {
 			t.Errorf("%s: %v", what, err)
@@ -188,13 +188,14 @@ func FuzzQueue(f *testing.F) {
 	f.Fuzz(func(t *testing.T, content []byte, start, length, offset, table, available, used uint64, size uint32) {
 		pool := make([]byte, testPool)
 		copy(pool, content)
-		l := &uapi.SkepLinux{Ranges: 1, Files: uapi.SkepLinuxQueue{Descriptors: table, Available: available, Used: used, Size: size}}
+		l := &uapi.SkepLinux{Ranges: 1}
+		l.Device[0].Queue[0] = uapi.SkepLinuxQueue{Descriptors: table, Available: available, Used: used, Size: size}
 		l.Range[0] = uapi.SkepLinuxRange{Start: start, Length: length, Offset: offset}
 		m, err := newMemory(pool, l)
 		if err != nil {
 			return
 		}
-		q, err := newQueue(m, &l.Files)
+		q, err := newQueue(m, &l.Device[0].Queue[0])
 		if err != nil {
 			return
 		}

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A virtio transport in a kernel that runs on a partition. It has one device,
- * of the kernel's own 9p, with one queue. The queue lies in this kernel's
- * memory; struct skep_linux_queue in the mailbox tells the command where.
+ * A virtio transport in a kernel that runs on a partition. Its devices are
+ * those of the table in the mailbox: this module knows none of their kinds. The
+ * queues lie in this kernel's memory; the table tells the command where.
  *
- * No interrupt comes from Linux, so a timer looks for replies while there are
- * requests without one.
+ * No interrupt comes from Linux, so each device has a timer that looks at its
+ * queues while the command has buffers of them.
  *
- * Process context, one operation at a time, as the virtio core calls them; but
- * kick_queue runs anywhere, and look_at_queue in a hard interrupt.
+ * Process context, one operation of a device at a time, as the virtio core
+ * calls them; but kick_queue runs anywhere, and look_at_device in a hard
+ * interrupt.
  *
- * There is no exit: the root file system needs the device.
+ * There is no exit: the root file system needs its device.
  */
 #include <linux/delay.h>
 #include <linux/device.h>
@@ -21,7 +22,6 @@
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/virtio.h>
-#include <linux/virtio_9p.h>
 #include <linux/virtio_config.h>
 #include <linux/virtio_ring.h>
 
@@ -30,44 +30,79 @@
 #include "compat.h"
 
 #define ENTRIES 256
+#define QUEUE_BYTES vring_size(ENTRIES, SMP_CACHE_BYTES)
 #define SOON_NS 50000 /* from a request to the first look for its reply */
 #define LATE_NS 4000000
-#define LEAVE_MS 10000 /* until the command has left the queue */
+#define LEAVE_MS 10000 /* until the command has left the queues */
 
 static ulong mail;
 module_param(mail, ulong, 0400);
 MODULE_PARM_DESC(mail, "physical address of the partition's mailbox");
 
-static struct skep_linux *mailbox;
-static struct virtio_device device;
-static struct virtqueue *queue;
-static void *pages;
-static struct vring ring; /* the same memory as the queue's */
-static struct hrtimer timer;
-static u32 pause_ns; /* a guess, which nothing guards */
-static u8 status;
+struct shimos_queue {
+	struct virtqueue *queue; /* NULL: there is none, and none behind it */
+	void *pages;
+	struct vring ring; /* the same memory as the queue's */
+	u16 seen;	   /* how far the command was; the timer's own */
+};
 
-static bool have_requests(void)
+struct shimos_device {
+	struct virtio_device virtio;
+	struct skep_linux_device *mail;
+	struct shimos_queue queue[SKEP_LINUX_QUEUES];
+	struct hrtimer timer;
+	u32 pause_ns; /* a guess, which nothing guards */
+	u8 status;
+	/* from the mailbox, copied once */
+	u32 queues;
+	u64 features;
+	u8 config[SKEP_LINUX_CONFIG];
+};
+
+static struct skep_linux *mailbox;
+static struct device *parent;
+static struct shimos_device devices[SKEP_LINUX_DEVICES];
+
+static struct shimos_device *device_of(struct virtio_device *vdev)
 {
-	u16 put = virtio16_to_cpu(&device, READ_ONCE(ring.avail->idx));
-	u16 done = virtio16_to_cpu(&device, READ_ONCE(ring.used->idx));
+	return container_of(vdev, struct shimos_device, virtio);
+}
+
+static bool have_buffers(struct shimos_device *d, struct shimos_queue *q)
+{
+	u16 put = virtio16_to_cpu(&d->virtio, READ_ONCE(q->ring.avail->idx));
+	u16 done = virtio16_to_cpu(&d->virtio, READ_ONCE(q->ring.used->idx));
 
 	return put != done;
 }
 
-/* Hard interrupt context. A reply that comes after the question whether there
- * are requests is seen, or the timer runs once more. */
-static enum hrtimer_restart look_at_queue(struct hrtimer *t)
+/* Whether the command did something. A driver that was told already and has not
+ * looked yet is told again, which is no news. */
+static bool look_at_queue(struct shimos_device *d, struct shimos_queue *q)
 {
-	u32 ns = READ_ONCE(pause_ns);
-	bool more = have_requests();
+	u16 done = virtio16_to_cpu(&d->virtio, READ_ONCE(q->ring.used->idx));
+	bool news = done != q->seen;
 
+	q->seen = done;
+	vring_interrupt(0, q->queue);
+	return news;
+}
+
+/* Hard interrupt context. What comes after the question whether the command has
+ * buffers is seen, or the timer runs once more. */
+static enum hrtimer_restart look_at_device(struct hrtimer *t)
+{
+	struct shimos_device *d = container_of(t, struct shimos_device, timer);
+	u32 i, ns = READ_ONCE(d->pause_ns);
+	bool more = false, news = false;
+
+	for (i = 0; i < SKEP_LINUX_QUEUES && d->queue[i].queue; i++)
+		more |= have_buffers(d, d->queue + i);
 	smp_rmb(); /* the question before the look: see above */
-	if (vring_interrupt(0, queue) == IRQ_HANDLED)
-		ns = SOON_NS;
-	else
-		ns = min(ns + ns / 8, (u32)LATE_NS);
-	WRITE_ONCE(pause_ns, ns);
+	for (i = 0; i < SKEP_LINUX_QUEUES && d->queue[i].queue; i++)
+		news |= look_at_queue(d, d->queue + i);
+	ns = news ? SOON_NS : min(ns + ns / 8, (u32)LATE_NS);
+	WRITE_ONCE(d->pause_ns, ns);
 	/* not by hrtimer_forward(): a kick may have started it by now */
 	if (more)
 		hrtimer_start(t, ns_to_ktime(ns), HRTIMER_MODE_REL);
@@ -76,49 +111,53 @@ static enum hrtimer_restart look_at_queue(struct hrtimer *t)
 
 static bool kick_queue(struct virtqueue *vq)
 {
-	WRITE_ONCE(pause_ns, SOON_NS);
-	hrtimer_start(&timer, ns_to_ktime(SOON_NS), HRTIMER_MODE_REL);
+	struct shimos_device *d = device_of(vq->vdev);
+
+	WRITE_ONCE(d->pause_ns, SOON_NS);
+	hrtimer_start(&d->timer, ns_to_ktime(SOON_NS), HRTIMER_MODE_REL);
 	return true;
 }
 
 static void read_config(struct virtio_device *vdev, unsigned int offset,
 			void *to, unsigned int bytes)
 {
-	/* struct virtio_9p_config: length and tag */
-	static const u8 config[] = {sizeof(SKEP_LINUX_TAG) - 1, 0,
-				    SKEP_LINUX_TAG_BYTES};
+	struct shimos_device *d = device_of(vdev);
 	u8 *out = to;
 	unsigned int i;
 
 	for (i = 0; i < bytes; i++)
-		out[i] = offset + i < sizeof(config) ? config[offset + i] : 0;
+		out[i] = offset + i < sizeof(d->config) ? d->config[offset + i]
+							: 0;
 }
 
 static u8 read_status(struct virtio_device *vdev)
 {
-	return status;
+	return device_of(vdev)->status;
 }
 
-/* With DRIVER_OK the command may use the queue. */
+/* With DRIVER_OK the command may use the queues. */
 static void write_status(struct virtio_device *vdev, u8 to)
 {
-	status = to;
-	if (queue && to & VIRTIO_CONFIG_S_DRIVER_OK)
-		smp_store_release(&mailbox->files.ready, 1);
+	struct shimos_device *d = device_of(vdev);
+
+	d->status = to;
+	if (d->queue[0].queue && to & VIRTIO_CONFIG_S_DRIVER_OK)
+		smp_store_release(&d->mail->ready, 1);
 }
 
-/* Waits until the command has left the queue. One that does not is stopped or
+/* Waits until the command has left the queues. One that does not is stopped or
  * dead, and so is this kernel soon. */
 static void reset_device(struct virtio_device *vdev)
 {
+	struct shimos_device *d = device_of(vdev);
 	u32 ms;
 
-	status = 0;
-	WRITE_ONCE(mailbox->files.ready, 0);
-	for (ms = 0; READ_ONCE(mailbox->files.served); ms += 10) {
+	d->status = 0;
+	WRITE_ONCE(d->mail->ready, 0);
+	for (ms = 0; READ_ONCE(d->mail->served); ms += 10) {
 		if (ms >= LEAVE_MS) {
 			dev_err(&vdev->dev, "the command does not leave the "
-					    "queue: its memory is lost\n");
+					    "queues: their memory is lost\n");
 			return;
 		}
 		msleep(10);
@@ -127,54 +166,76 @@ static void reset_device(struct virtio_device *vdev)
 
 static void remove_queues(struct virtio_device *vdev)
 {
-	if (!queue)
-		return;
-	hrtimer_cancel(&timer);
-	vring_del_virtqueue(queue);
-	queue = NULL;
-	if (!READ_ONCE(mailbox->files.served))
-		free_pages_exact(pages, vring_size(ENTRIES, SMP_CACHE_BYTES));
-	pages = NULL;
+	struct shimos_device *d = device_of(vdev);
+	struct shimos_queue *q;
+
+	hrtimer_cancel(&d->timer);
+	for (q = d->queue; q < d->queue + SKEP_LINUX_QUEUES; q++) {
+		if (!q->queue)
+			continue;
+		vring_del_virtqueue(q->queue);
+		q->queue = NULL;
+		if (!READ_ONCE(d->mail->served))
+			free_pages_exact(q->pages, QUEUE_BYTES);
+		q->pages = NULL;
+	}
 }
 
-static void describe_queue(void)
+static void describe_queue(struct shimos_queue *q, struct skep_linux_queue *to)
 {
-	struct skep_linux_queue *q = &mailbox->files;
+	WRITE_ONCE(to->descriptors, virt_to_phys(q->ring.desc));
+	WRITE_ONCE(to->available, virt_to_phys(q->ring.avail));
+	WRITE_ONCE(to->used, virt_to_phys(q->ring.used));
+	WRITE_ONCE(to->size, ENTRIES);
+}
 
-	WRITE_ONCE(q->descriptors, virt_to_phys(ring.desc));
-	WRITE_ONCE(q->available, virt_to_phys(ring.avail));
-	WRITE_ONCE(q->used, virt_to_phys(ring.used));
-	WRITE_ONCE(q->size, ENTRIES);
+static int make_queue(struct shimos_device *d, u32 i, vq_callback_t *call,
+		      const char *name, bool context)
+{
+	struct shimos_queue *q = d->queue + i;
+
+	q->pages = alloc_pages_exact(QUEUE_BYTES, GFP_KERNEL | __GFP_ZERO);
+	if (!q->pages)
+		return -ENOMEM;
+	vring_init(&q->ring, ENTRIES, q->pages, SMP_CACHE_BYTES);
+	q->seen = 0;
+	q->queue = vring_new_virtqueue(i, ENTRIES, SMP_CACHE_BYTES, &d->virtio,
+				       true, context, q->pages, kick_queue,
+				       call, name);
+	if (!q->queue) {
+		free_pages_exact(q->pages, QUEUE_BYTES);
+		return -ENOMEM;
+	}
+	describe_queue(q, d->mail->queue + i);
+	return 0;
 }
 
 static int find_queues(struct virtio_device *vdev, unsigned int count,
 		       struct virtqueue *queues[], SHIMOS_QUEUE_PARAMETERS,
 		       struct irq_affinity *affinity)
 {
-	size_t bytes = vring_size(ENTRIES, SMP_CACHE_BYTES);
+	struct shimos_device *d = device_of(vdev);
+	u32 i;
+	int err;
 
-	if (count != 1 || queue)
+	if (count != d->queues || d->queue[0].queue)
 		return -ENOENT;
-	pages = alloc_pages_exact(bytes, GFP_KERNEL | __GFP_ZERO);
-	if (!pages)
-		return -ENOMEM;
-	vring_init(&ring, ENTRIES, pages, SMP_CACHE_BYTES);
-	queue = vring_new_virtqueue(0, ENTRIES, SMP_CACHE_BYTES, vdev, true,
-				    false, pages, kick_queue, SHIMOS_QUEUE_CALL,
-				    SHIMOS_QUEUE_NAME);
-	if (!queue) {
-		free_pages_exact(pages, bytes);
-		return -ENOMEM;
+	for (i = 0; i < count; i++) {
+		err = make_queue(d, i, SHIMOS_QUEUE_CALL(i),
+				 SHIMOS_QUEUE_NAME(i), SHIMOS_QUEUE_CONTEXT(i));
+		if (err) {
+			remove_queues(vdev);
+			return err;
+		}
+		queues[i] = d->queue[i].queue;
 	}
-	describe_queue();
-	queues[0] = queue;
 	return 0;
 }
 
 /* Neither indirect descriptors nor events: the command knows neither. */
 static u64 offer_features(struct virtio_device *vdev)
 {
-	return BIT_ULL(VIRTIO_F_VERSION_1) | BIT_ULL(VIRTIO_9P_MOUNT_TAG);
+	return BIT_ULL(VIRTIO_F_VERSION_1) | device_of(vdev)->features;
 }
 
 static int accept_features(struct virtio_device *vdev)
@@ -200,28 +261,62 @@ static const struct virtio_config_ops operations = {
 	.bus_name = name_bus,
 };
 
-/* The device is static. */
-static void release_device(struct device *d)
+/* The devices are static. */
+static void release_device(struct device *dev)
 {
 }
 
-static int __init add_device(void)
+/* Copies what the command wrote about a device. 0: there is none. */
+static u32 copy_device(struct shimos_device *d, struct skep_linux_device *from)
+{
+	u32 i, kind = READ_ONCE(from->kind);
+
+	d->mail = from;
+	d->queues = min_t(u32, READ_ONCE(from->queues), SKEP_LINUX_QUEUES);
+	d->features = READ_ONCE(from->features);
+	for (i = 0; i < sizeof(d->config); i++)
+		d->config[i] = READ_ONCE(from->config[i]);
+	return kind;
+}
+
+static int add_device(struct shimos_device *d, u32 kind)
 {
 	int err;
 
-	device.dev.parent = root_device_register("shimos");
-	if (IS_ERR(device.dev.parent))
-		return PTR_ERR(device.dev.parent);
-	device.dev.release = release_device;
-	device.config = &operations;
-	device.id.device = VIRTIO_ID_9P;
-	hrtimer_init(&timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL);
-	timer.function = look_at_queue;
-	err = register_virtio_device(&device);
-	if (err) {
-		put_device(&device.dev);
-		root_device_unregister(device.dev.parent);
+	d->virtio.dev.parent = parent;
+	d->virtio.dev.release = release_device;
+	d->virtio.config = &operations;
+	d->virtio.id.device = kind;
+	hrtimer_init(&d->timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL);
+	d->timer.function = look_at_device;
+	err = register_virtio_device(&d->virtio);
+	if (err)
+		put_device(&d->virtio.dev);
+	return err;
+}
+
+static int __init add_devices(void)
+{
+	u32 kind, count = 0;
+	int err = 0;
+
+	parent = root_device_register("shimos");
+	if (IS_ERR(parent))
+		return PTR_ERR(parent);
+	while (count < SKEP_LINUX_DEVICES) {
+		kind = copy_device(devices + count, mailbox->device + count);
+		if (!kind)
+			return 0;
+		err = add_device(devices + count, kind);
+		if (err)
+			break;
+		count++;
 	}
+	if (!err)
+		return 0;
+	while (count)
+		unregister_virtio_device(&devices[--count].virtio);
+	root_device_unregister(parent);
 	return err;
 }
 
@@ -237,7 +332,7 @@ static int __init shimos_virtio_init(void)
 		return -ENOMEM;
 	if (mailbox->magic == SKEP_LINUX_MAGIC &&
 	    mailbox->revision == SKEP_LINUX_REVISION)
-		err = add_device();
+		err = add_devices();
 	if (err)
 		memunmap(mailbox);
 	return err;
@@ -245,4 +340,4 @@ static int __init shimos_virtio_init(void)
 
 module_init(shimos_virtio_init);
 MODULE_LICENSE("GPL");
-MODULE_DESCRIPTION("The files of a folder for a Linux kernel on lent cores");
+MODULE_DESCRIPTION("Virtio devices for a Linux kernel on lent cores");
