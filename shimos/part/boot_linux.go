@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"skep/internal/uapi"
-	"skep/shimos/ninep"
 )
 
 // A Boot is a Linux kernel for a partition.
@@ -44,9 +43,7 @@ func (e *ProgramError) Error() string { return fmt.Sprintf("its program ended wi
 
 const (
 	pageBytes = 4096
-	kindFiles = 9      // of 9P, in virtio
-	hasTag    = 1 << 0 // a feature of it
-	waitMS    = 10     // between looks at the console, unless there is output
+	waitMS    = 10 // between looks at the console, unless there is output
 )
 
 // A Lender is an open file of the module, which controls one partition. What it created
@@ -55,7 +52,7 @@ type Lender struct {
 	file *os.File
 	open uapi.ShimosOpen
 	mail []byte
-	pool []byte // nil unless files are served
+	pool []byte // nil unless the kernel has devices
 }
 
 // NewLender opens the module's device.
@@ -120,51 +117,61 @@ func (l *Lender) Run(ctx context.Context, id uint32, b Boot, t Terminal) (LinuxE
 	if err != nil {
 		return "", err
 	}
-	f, err := l.prepareFiles(c, b.Files)
+	models, err := b.models()
+	if err != nil {
+		return "", errors.Join(err, closeModels(models))
+	}
+	end, err := l.start(ctx, c, models, newServed(t, b.Up))
+	return end, errors.Join(err, closeModels(models))
+}
+
+// models lists the kernel's devices, in the order of its table. Also with an error there
+// may be some, which are to be closed.
+func (b *Boot) models() (list []model, err error) {
+	if b.Files != "" {
+		m, err := filesModel(b.Files)
+		if err != nil {
+			return list, err
+		}
+		list = append(list, m)
+	}
+	return list, nil
+}
+
+// start starts the cores and serves console and devices.
+func (l *Lender) start(ctx context.Context, c *console, models []model, s *served) (LinuxEnd, error) {
+	if len(models) > 0 {
+		pool, err := unix.Mmap(int(l.file.Fd()), int64(uapi.ShimosMapPool), int(l.open.Pool), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		if err != nil {
+			return "", err
+		}
+		l.pool = pool
+	}
+	devices, err := plug(c.l, l.pool, models)
 	if err != nil {
 		return "", err
 	}
 	var start uapi.ShimosStart
 	if err := l.call(uapi.ShimosIocStart, unsafe.Pointer(&start), start.Why[:]); err != nil {
-		return "", errors.Join(err, f.close())
+		return "", err
 	}
-	end, err := l.serveBoth(ctx, c, f, newServed(t, b.Up))
-	return end, errors.Join(err, f.close())
+	return l.serveAll(ctx, c, devices, s)
 }
 
-// prepareFiles makes a server of a folder; nil is one of none.
-func (l *Lender) prepareFiles(c *console, dir string) (*files, error) {
-	if dir == "" {
-		return nil, nil
-	}
-	server, err := ninep.NewServer(dir)
-	if err != nil {
-		return nil, &RefusedError{fmt.Sprintf("the root: %v", err)}
-	}
-	l.pool, err = unix.Mmap(int(l.file.Fd()), int64(uapi.ShimosMapPool), int(l.open.Pool), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		return nil, errors.Join(err, server.Close())
-	}
-	d := &c.l.Device[0]
-	d.Kind, d.Queues, d.Features = kindFiles, 1, hasTag
-	copy(d.Config[:], "\x04\x00"+uapi.SkepLinuxTag) // its length first
-	return &files{l: c.l, pool: l.pool, server: server}, nil
-}
-
-// serveBoth serves console and files until one of them ends.
-func (l *Lender) serveBoth(ctx context.Context, c *console, f *files, s *served) (LinuxEnd, error) {
+// serveAll serves console and devices until one of them ends.
+func (l *Lender) serveAll(ctx context.Context, c *console, devices []*device, s *served) (LinuxEnd, error) {
 	both, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := f.serve(both); err != nil {
+		if err := serveDevices(both, devices); err != nil {
 			stop(err)
 		}
 	}()
 	end, err := l.serve(both, c, s)
 	stop(nil)
-	<-done // it uses the pool
+	<-done // they use the pool
 	if cause := context.Cause(both); ctx.Err() == nil && errors.Is(err, context.Canceled) {
 		err = cause
 	}
