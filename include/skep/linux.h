@@ -26,6 +26,9 @@
 #define SKEP_LINUX_QUEUES 2   /* of a device */
 #define SKEP_LINUX_CONFIG 64  /* bytes */
 #define SKEP_LINUX_TAG "skep" /* of the file system */
+/* Of the kernel's command line: its own IPv4 address on the link to the first
+ * Linux, in a network of four. */
+#define SKEP_LINUX_ADDRESS_WORD "skep.address="
 /* Given to a restart, with a number behind it: the exit code of the program
  * that the kernel ran. */
 #define SKEP_LINUX_EXIT_WORD "skep-exit "

@@ -14,6 +14,8 @@ const (
 	SkepLinuxQueues   = 2
 	SkepLinuxConfig   = 64
 	SkepLinuxTag      = "skep"
+
+	SkepLinuxAddressWord = "skep.address="
 )
 
 // A SkepLinuxState is one of enum skep_linux_state.

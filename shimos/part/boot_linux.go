@@ -21,6 +21,7 @@ type Boot struct {
 	Initrd  []byte // its initial file system, with GuestFiles
 	Command string // words for it
 	Files   string // folder to serve to it as its root; empty: none
+	Link    *Link  // nil: it has no network
 	Up      func() // called when its console is there; may be nil
 }
 
@@ -113,6 +114,9 @@ func (l *Lender) Run(ctx context.Context, id uint32, b Boot, t Terminal) (LinuxE
 	if err := l.call(uapi.ShimosIocLoad, unsafe.Pointer(&load), load.Why[:]); err != nil {
 		return "", err
 	}
+	if b.Link != nil {
+		b.Command += " " + uapi.SkepLinuxAddressWord + b.Link.There.Addr().String()
+	}
 	c, err := l.prepare(b)
 	if err != nil {
 		return "", err
@@ -134,6 +138,9 @@ func (b *Boot) models() (list []model, err error) {
 			return list, err
 		}
 		list = append(list, m)
+	}
+	if b.Link != nil {
+		list = append(list, netModel(b.Link))
 	}
 	return list, nil
 }

@@ -78,6 +78,7 @@ type queue struct {
 	size                         uint16
 	descriptors, available, used []byte
 	took, put                    uint16
+	held                         *chain // that peek returned
 }
 
 func newQueue(m memory, q *uapi.SkepLinuxQueue) (*queue, error) {
@@ -119,6 +120,14 @@ func (q *queue) next() (*chain, error) {
 	c := &chain{head: binary.LittleEndian.Uint16(q.available[4+2*(q.took%q.size):])}
 	q.took++
 	return c, q.collect(c)
+}
+
+// peek returns the next request like next, and the same one again until it is done.
+func (q *queue) peek() (c *chain, err error) {
+	if q.held == nil {
+		q.held, err = q.next()
+	}
+	return q.held, err
 }
 
 // collect copies the readable parts of a chain and notes its writable ones, which come last.
@@ -173,6 +182,7 @@ func (q *queue) add(c *chain, physical, length uint64, writable bool) error {
 
 // done writes a reply of at most c.room bytes and gives the chain back.
 func (q *queue) done(c *chain, reply []byte) {
+	q.held = nil
 	bytes := uint32(len(reply))
 	for _, part := range c.reply {
 		reply = reply[copy(part, reply):]
