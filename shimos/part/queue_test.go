@@ -28,10 +28,11 @@ const (
 type driver struct {
 	pool []byte
 	l    *uapi.SkepLinux
+	at   int // how far table and rings are behind those of the first queue
 }
 
 func newDriver() *driver {
-	d := &driver{make([]byte, testPool), new(uapi.SkepLinux)}
+	d := &driver{make([]byte, testPool), new(uapi.SkepLinux), 0}
 	d.l.Ranges = 2
 	d.l.Range[0] = uapi.SkepLinuxRange{Start: testLow, Length: testPool / 2, Offset: testPool / 2}
 	d.l.Range[1] = uapi.SkepLinuxRange{Start: testHigh, Length: testPool / 2, Offset: 0}
@@ -40,7 +41,7 @@ func newDriver() *driver {
 }
 
 func (d *driver) describe(i int, physical uint64, length uint32, flags, next uint16) {
-	at := d.pool[testTable+16*i:]
+	at := d.pool[d.at+testTable+16*i:]
 	binary.LittleEndian.PutUint64(at, physical)
 	binary.LittleEndian.PutUint32(at[8:], length)
 	binary.LittleEndian.PutUint16(at[12:], flags)
@@ -49,8 +50,8 @@ func (d *driver) describe(i int, physical uint64, length uint32, flags, next uin
 
 // offer makes a chain available, as the one with this number.
 func (d *driver) offer(number, head uint16) {
-	binary.LittleEndian.PutUint16(d.pool[testAvail+4+2*int(number%testSize):], head)
-	binary.LittleEndian.PutUint16(d.pool[testAvail+2:], number+1)
+	binary.LittleEndian.PutUint16(d.pool[d.at+testAvail+4+2*int(number%testSize):], head)
+	binary.LittleEndian.PutUint16(d.pool[d.at+testAvail+2:], number+1)
 }
 
 func (d *driver) queue(t *testing.T) *queue {

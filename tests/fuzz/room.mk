@@ -46,6 +46,7 @@ GO_FUZZERS += \
 	shimos/part.FuzzConsole \
 	shimos/part.FuzzHolder \
 	shimos/part.FuzzKernelRelease \
+	shimos/part.FuzzNet \
 	shimos/part.FuzzQueue \
 	tests/tap.FuzzReader \
 	tests/vmtest/report.FuzzScan
