@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -32,6 +33,8 @@ type bootOrder struct {
 	On, CPUs, Memory, Name string
 	Kernel, Initrd, Append string
 	Module, Modules, Root  string
+	Net                    bool
+	Address                string // of this Linux on the link; empty: any
 	Command                []string
 }
 
@@ -43,7 +46,9 @@ func (p *partBoot) options(f *cli.Flags) {
 	f.StringVar(&p.Kernel, "kernel", "", "boot this `FILE`, a bzImage; the running kernel's own by default")
 	f.StringVar(&p.Initrd, "initrd", "", "its initial file system: a `FILE` with a cpio archive that has /init")
 	f.StringVar(&p.Root, "root", "", "instead of --initrd: its root file system, a `FOLDER` of this Linux, which it may change")
-	f.StringVar(&p.Modules, "modules", "", "with --root: the `FOLDER` of that kernel's modules; /lib/modules/RELEASE by default")
+	f.StringVar(&p.Modules, "modules", "", "with --root or --net: the `FOLDER` of that kernel's modules; /lib/modules/RELEASE by default")
+	f.BoolVar(&p.Net, "net", false, "a network link between the two kernels; the interface here is skepN, N being the partition's number")
+	f.StringVar(&p.Address, "address", "", "with --net: the `ADDRESS` of this Linux on the link, like 10.9.8.1/30; one of 169.254.64.0/18 by default")
 	f.StringVar(&p.Append, "append", "", "`WORDS` for the kernel's command line")
 	f.StringVar(&p.Module, "module", "", "the `FILE` of shimos_guest.ko for this kernel; searched for by default")
 	f.BoolVar(&p.detach, "detach", false, "return as soon as it has a console, which skep part console shows")
@@ -64,11 +69,12 @@ func (p *partBoot) run(ctx context.Context, f *cli.Flags, words []string) error 
 	if err != nil {
 		return partError(err)
 	}
-	end, err := p.boot(ctx, lender, boot)
+	end, lost, err := p.boot(ctx, lender, boot)
 	done := progressOf("stopping the kernel")
 	closed := lender.Close()
 	done()
 	note, err := bootEnd(end, err, closed)
+	note = joinNotes(note, lost)
 	if note != "" {
 		fmt.Fprintln(os.Stderr, "skep: "+note)
 	}
@@ -93,6 +99,13 @@ func bootEnd(end lent.LinuxEnd, err, closed error) (note string, _ error) {
 	return fmt.Sprintf("the kernel ended: %s", end), nil
 }
 
+func joinNotes(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "; " + b
+}
+
 // check refuses words that say nothing, or two things.
 func (p *partBoot) check(f *cli.Flags, words []string) error {
 	if err := p.checkFiles(f, words); err != nil {
@@ -103,8 +116,25 @@ func (p *partBoot) check(f *cli.Flags, words []string) error {
 		return f.Expectf("either --on, or --cpus and --mem are expected")
 	case p.Name != "" && p.CPUs == "":
 		return f.Expectf("--name is for a partition that is made by --cpus")
+	case p.Address != "" && !p.Net:
+		return f.Expectf("--address is for --net alone")
+	}
+	if _, err := p.address(); err != nil {
+		return f.Expectf("--address: %v", err)
 	}
 	return nil
+}
+
+// address returns the address that is wanted for this Linux; an invalid one is none.
+func (p *bootOrder) address() (a netip.Prefix, err error) {
+	if p.Address == "" {
+		return a, nil
+	}
+	if a, err = netip.ParsePrefix(p.Address); err != nil {
+		return a, fmt.Errorf("%q is no address with the length of its network, as 10.9.8.1/30 is", p.Address)
+	}
+	_, _, err = lent.LinkAddresses(0, a)
+	return a, err
 }
 
 // checkFiles refuses words that say nothing, or two things, about the kernel's files.
@@ -114,8 +144,8 @@ func (p *partBoot) checkFiles(f *cli.Flags, words []string) error {
 		return f.Expectf("--root or --initrd is expected: the kernel has no disk, so its files come from there")
 	case p.Initrd != "" && p.Root != "":
 		return f.Expectf("either --root or --initrd is expected")
-	case p.Root == "" && p.Modules != "":
-		return f.Expectf("--modules is for --root alone")
+	case p.Root == "" && !p.Net && p.Modules != "":
+		return f.Expectf("--modules is for --root and --net alone")
 	case p.Root == "":
 		return f.RefuseArgs(words)
 	case len(words) > lent.MostWords || len(strings.Join(words, " ")) >= lent.MostText:
@@ -126,16 +156,16 @@ func (p *partBoot) checkFiles(f *cli.Flags, words []string) error {
 }
 
 // boot runs the kernel with the console on the standard streams.
-func (p *partBoot) boot(ctx context.Context, l *lent.Lender, b lent.Boot) (end lent.LinuxEnd, err error) {
+func (p *partBoot) boot(ctx context.Context, l *lent.Lender, b lent.Boot) (end lent.LinuxEnd, lost string, err error) {
 	i, err := p.partition(l)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	ctx, stop := catchEnds(ctx)
 	defer stop()
 	restore, err := quietTerminal(os.Stdin, false)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	t := lent.NewStreams(ctx, os.Stdin, os.Stdout)
 	if isTerminal(os.Stdin) {
@@ -144,8 +174,26 @@ func (p *partBoot) boot(ctx context.Context, l *lent.Lender, b lent.Boot) (end l
 			return size.Rows, size.Columns
 		}
 	}
-	end, err = l.Run(ctx, i.ID, b, t)
-	return end, errors.Join(err, restore())
+	end, lost, err = p.runLinked(ctx, l, i.ID, b, t)
+	return end, lost, errors.Join(err, restore())
+}
+
+// runLinked runs the kernel with its link, if it gets one, and says what that lost.
+func (p *bootOrder) runLinked(ctx context.Context, l *lent.Lender, id uint32, b lent.Boot, t lent.Terminal) (end lent.LinuxEnd, lost string, err error) {
+	if !p.Net {
+		end, err = l.Run(ctx, id, b, t)
+		return end, "", err
+	}
+	address, err := p.address()
+	if err != nil {
+		return "", "", err
+	}
+	if b.Link, err = lent.NewLink(id, address); err != nil {
+		return "", "", err
+	}
+	fmt.Fprintf(os.Stderr, "skep: the link %s: %s here, %s in the kernel\n", b.Link.Name, b.Link.Here.Addr(), b.Link.There.Addr())
+	end, err = l.Run(ctx, id, b, t)
+	return end, b.Link.Losses(), errors.Join(err, b.Link.Close())
 }
 
 // catchEnds returns a context that ends with each signal that would end the process while
@@ -218,15 +266,17 @@ func (p *bootOrder) readFiles() (b lent.Boot, err error) {
 // readInitrd returns the kernel's initial file system: the user's and what is ours.
 func (p *bootOrder) readInitrd(release string) ([]byte, error) {
 	var user []byte
-	var root *lent.Root
+	var devices *lent.Devices
 	var err error
-	if p.Root != "" {
-		root, err = p.readRoot(release)
-	} else if user, err = readRegular(p.Initrd); err != nil {
-		err = cli.Errorf(cli.Refused, "the initial file system: %v", err)
+	if p.Root == "" {
+		if user, err = readRegular(p.Initrd); err != nil {
+			return nil, cli.Errorf(cli.Refused, "the initial file system: %v", err)
+		}
 	}
-	if err != nil {
-		return nil, err
+	if p.Root != "" || p.Net {
+		if devices, err = p.readDevices(release); err != nil {
+			return nil, err
+		}
 	}
 	module, err := readGuestModule("shimos_guest", p.Module, release)
 	if err != nil {
@@ -236,36 +286,44 @@ func (p *bootOrder) readInitrd(release string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return lent.JoinArchives(user, lent.GuestFiles(init, module, root)), nil
+	return lent.JoinArchives(user, lent.GuestFiles(init, module, devices)), nil
 }
 
-// readRoot reads what a kernel needs to mount a folder, and checks the folder.
-func (p *bootOrder) readRoot(release string) (*lent.Root, error) {
-	info, err := os.Stat(p.Root)
-	if err == nil && !info.IsDir() {
-		err = fmt.Errorf("%s is not a folder", p.Root)
+// readDevices reads what a kernel needs for its devices, and checks the folder that is its
+// root.
+func (p *bootOrder) readDevices(release string) (*lent.Devices, error) {
+	names, what := []string{"virtio", "virtio_ring"}, []string{}
+	if p.Root != "" {
+		info, err := os.Stat(p.Root)
+		if err == nil && !info.IsDir() {
+			err = fmt.Errorf("%s is not a folder", p.Root)
+		}
+		if err != nil {
+			return nil, cli.Errorf(cli.Refused, "the root: %v", err)
+		}
+		names, what = append(names, "9pnet_virtio", "9p"), append(what, "9p")
 	}
-	if err != nil {
-		return nil, cli.Errorf(cli.Refused, "the root: %v", err)
+	if p.Net {
+		names, what = append(names, "virtio_net"), append(what, "virtio_net")
 	}
 	dir := p.Modules
 	if dir == "" {
 		dir = filepath.Join("/lib/modules", release)
 	}
-	files, err := lab.FindClosure(dir, "virtio", "virtio_ring", "9pnet_virtio", "9p")
+	files, err := lab.FindClosure(dir, names...)
 	if err != nil {
-		return nil, cli.Errorf(cli.Refused, "the kernel's 9p, from the package linux-image-%s or the folder that --modules names: %v", release, err)
+		return nil, cli.Errorf(cli.Refused, "the kernel's %s, from the package linux-image-%s or the folder that --modules names: %v", strings.Join(what, " and "), release, err)
 	}
-	root := lent.Root{Command: p.Command}
+	d := lent.Devices{Root: p.Root != "", Command: p.Command}
 	for _, file := range files {
 		module, err := lab.ReadModule(file)
 		if err != nil {
 			return nil, cli.Errorf(cli.Refused, "%v", err)
 		}
-		root.Modules = append(root.Modules, module)
+		d.Modules = append(d.Modules, module)
 	}
-	root.Transport, err = readGuestModule("shimos_virtio", "", release)
-	return &root, err
+	d.Transport, err = readGuestModule("shimos_virtio", "", release)
+	return &d, err
 }
 
 // readRegular reads a whole file. A device or a pipe may have no end.

@@ -152,20 +152,21 @@ func (h *partHold) boot(ctx context.Context) (note string, err error) {
 	if err != nil {
 		return "", partError(err)
 	}
-	end, err := h.runKernel(ctx, lender, boot)
-	return bootEnd(end, err, lender.Close())
+	end, lost, err := h.runKernel(ctx, lender, boot)
+	note, err = bootEnd(end, err, lender.Close())
+	return joinNotes(note, lost), err
 }
 
-func (h *partHold) runKernel(ctx context.Context, l *lent.Lender, b lent.Boot) (lent.LinuxEnd, error) {
+func (h *partHold) runKernel(ctx context.Context, l *lent.Lender, b lent.Boot) (end lent.LinuxEnd, lost string, err error) {
 	i, err := h.order.partition(l)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	if h.holder, err = lent.Hold(lent.HeldFolder, i.ID, i.Name); err != nil {
-		return "", err
+		return "", "", err
 	}
 	b.Up = h.leave
-	return l.Run(ctx, i.ID, b, h.holder)
+	return h.order.runLinked(ctx, l, i.ID, b, h.holder)
 }
 
 // leave answers the command, and keeps nothing of the place where it ran.

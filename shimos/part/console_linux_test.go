@@ -215,12 +215,17 @@ func TestArchivesAreAligned(t *testing.T) {
 	if bytes.Contains(files, []byte("skep/root")) {
 		t.Error("a root that nobody asked for")
 	}
-	root := Root{Modules: [][]byte{[]byte("one"), []byte("two")}, Transport: []byte("three"), Command: []string{"/bin/a", "b c"}}
+	root := Devices{Root: true, Modules: [][]byte{[]byte("one"), []byte("two")}, Transport: []byte("three"), Command: []string{"/bin/a", "b c"}}
 	files = GuestFiles([]byte("init"), []byte("module"), &root)
 	for _, name := range []string{"skep/init\x00", "skep/0.ko\x00", "skep/1.ko\x00", "skep/shimos_virtio.ko\x00", "three", "skep/root\x00", "skep/words\x00", "/bin/a\x00b c\x00"} {
 		if !bytes.Contains(files, []byte(name)) {
 			t.Errorf("with a root: no %q", name)
 		}
+	}
+	root.Root = false
+	files = GuestFiles([]byte("init"), []byte("module"), &root)
+	if !bytes.Contains(files, []byte("skep/shimos_virtio.ko\x00")) || bytes.Contains(files, []byte("skep/root")) || bytes.Contains(files, []byte("skep/words")) {
+		t.Error("devices without a root")
 	}
 }
 

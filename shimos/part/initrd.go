@@ -21,33 +21,38 @@ const (
 	MostText  = 65000
 )
 
-// A Root is a root file system that the command serves, and what a kernel needs for it.
-type Root struct {
+// Devices are what a kernel needs for the devices that the command serves.
+type Devices struct {
 	Modules   [][]byte // of that kernel, in the order in which they are loaded
 	Transport []byte   // shimos_virtio.ko
-	Command   []string // its program with arguments; empty: /sbin/init
+	Root      bool     // one of them is its root file system
+	Command   []string // its program there, with arguments; empty: /sbin/init
 }
 
 // GuestFiles returns an archive for the end of a kernel's initial file system: its first
-// program, the module of its console, and what a root file system needs, if there is one.
+// program, the module of its console, and what its devices need, if there are any.
 // The kernel unpacks one archive after another.
-func GuestFiles(init, module []byte, root *Root) []byte {
+func GuestFiles(init, module []byte, d *Devices) []byte {
 	files := []ArchiveFile{{"skep", 0o040755, nil}, {"skep/init", 0o100755, init}, {"skep/shimos_guest.ko", 0o100644, module}}
-	if root != nil {
-		files = append(files, root.files()...)
+	if d != nil {
+		files = append(files, d.files()...)
 	}
 	return Archive(files...)
 }
 
-func (r *Root) files() (list []ArchiveFile) {
-	for i, module := range r.Modules {
+func (d *Devices) files() (list []ArchiveFile) {
+	for i, module := range d.Modules {
 		list = append(list, ArchiveFile{fmt.Sprintf("skep/%d.ko", i), 0o100644, module})
 	}
+	list = append(list, ArchiveFile{"skep/shimos_virtio.ko", 0o100644, d.Transport})
+	if !d.Root {
+		return list
+	}
 	var words []byte
-	for _, word := range r.Command {
+	for _, word := range d.Command {
 		words = append(words, word+"\x00"...)
 	}
-	return append(list, ArchiveFile{"skep/shimos_virtio.ko", 0o100644, r.Transport}, ArchiveFile{"skep/root", 0o040755, nil}, ArchiveFile{"skep/words", 0o100644, words})
+	return append(list, ArchiveFile{"skep/root", 0o040755, nil}, ArchiveFile{"skep/words", 0o100644, words})
 }
 
 // Archive returns an archive of these files, in the format that a kernel unpacks.

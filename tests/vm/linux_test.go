@@ -5,6 +5,8 @@
 package vm
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -43,7 +45,7 @@ func bootLinuxMachine(t *testing.T, kernel string) *linuxMachine {
 	if err := os.WriteFile(files, archive, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	machine := lab.Machine{Name: "linux-" + kernel, Kernel: kernel, CPUs: 4, Memory: 1024, Modules: []string{"shimos"}}
+	machine := lab.Machine{Name: "linux-" + kernel, Kernel: kernel, CPUs: 4, Memory: 1024, Modules: []string{"shimos", "tun"}}
 	vm := vmtest.Boot(t, machine, vmtest.Limit(6*time.Minute))
 	head := fmt.Sprintf(`exec 2>&1; B=%[1]s/bin; KERNEL=%[1]s/kernel/%[2]s/vmlinuz; FILES=%[3]s
 		MODULES=$(echo %[1]s/kernel/%[2]s/lib/modules/*); USER=%[1]s/test/vm/linux_user; R=/run/root
@@ -58,7 +60,7 @@ func bootLinuxMachine(t *testing.T, kernel string) *linuxMachine {
 func (m *linuxMachine) shell(text string) string { return m.vm.Output(shellProgram(m.head + text)) }
 
 // linuxState prints what a run must leave as it was.
-const linuxState = "grep MemTotal /proc/meminfo; cat /sys/devices/system/cpu/online; $B/skep part list"
+const linuxState = "grep MemTotal /proc/meminfo; cat /sys/devices/system/cpu/online; ls /sys/class/net; $B/skep part list"
 
 var linuxMemory = regexp.MustCompile(`(?m)^memory: +(\d+) kB$`)
 
@@ -97,6 +99,10 @@ var linuxParts = []struct {
 	{"first", (*linuxMachine).testDetached, true},
 	{"killed", (*linuxMachine).testKilled, true},
 	{"root", (*linuxMachine).testRoot, true},
+	{"net", (*linuxMachine).testNet, true},
+	{"spoiled", (*linuxMachine).testSpoiledLink, false},
+	{"deleted", (*linuxMachine).testDeletedLink, false},
+	{"size", (*linuxMachine).testSize, false},
 	{"second", (*linuxMachine).testAgain, false},
 	{"flood", (*linuxMachine).testFlood, false},
 	{"lost", (*linuxMachine).testKilledHolder, false},
@@ -148,7 +154,7 @@ func (m *linuxMachine) testDetached(t *testing.T) {
 
 // testKilled kills the command while the kernel boots: the list waits for the start's end.
 func (m *linuxMachine) testKilled(t *testing.T) {
-	text := m.shell(`$B/skep part linux --kernel $KERNEL --initrd $FILES $TWO </dev/null >/run/killed & it=$!
+	text := m.shell(`$B/skep part linux --kernel $KERNEL --initrd $FILES --modules $MODULES --net $TWO </dev/null >/run/killed & it=$!
 		until $B/skep part list | grep -q running; do sleep 0.2; done
 		kill -9 $it; s=0; wait $it || s=$?; echo status $s; cat /run/killed`)
 	checkGuest(t, "a boot that is killed gives all back", strings.HasSuffix(text, "status 137\n") && !strings.Contains(text, "answer"), "it says %q", text)
@@ -203,6 +209,65 @@ func (m *linuxMachine) testRoot(t *testing.T) {
 	checkGuest(t, "a link leads to nothing of this Linux", !strings.Contains(text, "secret\n"), "it says %q", text)
 }
 
+// testNet reads the same 4 MiB over TCP in both directions at once.
+func (m *linuxMachine) testNet(t *testing.T) {
+	text := m.shell(makeRoot + `dd if=/dev/urandom of=$R/big bs=64k count=64 2>/dev/null; mkfifo /run/keys; exec 3<>/run/keys
+		busybox httpd -f -p 4000 -h $R & web=$!
+		root $R $TWO --net --address 10.9.8.1/30 -- sh -c 'httpd -p 4000 -h /; wget -q -O - http://10.9.8.1:4000/big | sha256sum
+			ifconfig eth0 | grep -o "inet addr.*"; ifconfig lo | grep -o "inet addr.*"; read line' </run/keys >/run/net & it=$!
+		while kill -0 $it && ! busybox wget -q -O /run/got http://10.9.8.2:4000/big 2>/dev/null; do sleep 0.2; done
+		ls /sys/class/net | grep skep; echo >&3; wait $it; kill $web; wait $web || :; exec 3>&-
+		cat /run/net; sha256sum </run/got; sha256sum <$R/big; rm -r $R /run/keys /run/got`)
+	sums := regexp.MustCompile(`(?m)^([0-9a-f]{64})  -$`).FindAllStringSubmatch(text, -1)
+	checkGuest(t, "both kernels have the same bytes", len(sums) == 3 && sums[0][1] == sums[2][1] && sums[1][1] == sums[2][1], "it says %q", text)
+	for _, want := range []string{"10.9.8.1 here, 10.9.8.2 in the kernel\n", "\nskep", "inet addr:10.9.8.2  Bcast:10.9.8.3  Mask:255.255.255.252", "inet addr:127.0.0.1", "\nstatus 0\n"} {
+		checkGuest(t, "the link: "+want, strings.Contains(text, want), "it says %q", text)
+	}
+}
+
+// testSpoiledLink lets a program in the kernel point the card's queue out of its memory.
+func (m *linuxMachine) testSpoiledLink(t *testing.T) {
+	text := m.shell(`boot $TWO --net --modules $MODULES --append end=spoil </dev/null`)
+	checkBoot(t, text, "\naddress: 169.254.64.", "skep: its link: the kernel spoiled a queue: an address, a length or an index is outside of what it has\nstatus 1\n")
+}
+
+// testDeletedLink deletes the interface while the kernel runs, which goes on.
+func (m *linuxMachine) testDeletedLink(t *testing.T) {
+	text := m.shell(makeRoot + `mkfifo /run/keys; exec 3<>/run/keys
+		root $R $TWO --net -- sh -c 'echo there >/there; read line; ping -c 1 -W 1 169.254.64.1; read line; echo got $line; exit 5' </run/keys >/run/deleted & it=$!
+		until [ -e $R/there ]; do sleep 0.2; done; ip link delete $(ls /sys/class/net | grep skep); echo first >&3; echo second >&3
+		wait $it; exec 3>&-; cat /run/deleted; rm -r $R /run/keys`)
+	checkGuest(t, "the kernel goes on", strings.Contains(text, "\ngot second\n") && strings.HasSuffix(text, "\nstatus 5\n"), "it says %q", text)
+	checkGuest(t, "a deleted link is said", regexp.MustCompile(`skep: the link skep\d+ was deleted while the kernel ran\n`).MatchString(text), "it says %q", text)
+}
+
+// A resizer is the output of a terminal whose size changes when a text has come.
+type resizer struct {
+	bytes.Buffer
+	after string
+	sizes chan lab.Size
+}
+
+func (r *resizer) Write(p []byte) (int, error) {
+	came := strings.Contains(r.String(), r.after)
+	r.Buffer.Write(p)
+	if !came && strings.Contains(r.String(), r.after) {
+		r.sizes <- lab.Size{Rows: 30, Columns: 100}
+	}
+	return len(p), nil
+}
+
+// testSize runs a kernel on a terminal. A program in it hears of the size and of its change.
+func (m *linuxMachine) testSize(t *testing.T) {
+	out := &resizer{after: "at first 24 80", sizes: make(chan lab.Size, 1)}
+	const program = `echo at first $(stty size); until [ "$(stty size)" = "30 100" ]; do usleep 50000; done; echo then $(stty size); exit 6`
+	p := shellProgram(m.head + makeRoot + `root $R $TWO -- sh -c '` + program + `'; rm -r $R`)
+	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer stop()
+	status, err := m.vm.Guest().Run(ctx, p, lab.Streams{Out: out, Terminal: &lab.Size{Rows: 24, Columns: 80}, Resize: out.sizes})
+	checkGuest(t, "a terminal's size reaches the kernel", err == nil && status == 0 && strings.Contains(out.String(), "then 30 100\r\n") && strings.HasSuffix(out.String(), "status 6\r\n"), "it says %q, %d, %v", out.String(), status, err)
+}
+
 // testRootInit boots a root file system with an init of its own.
 func (m *linuxMachine) testRootInit(t *testing.T) {
 	text := m.shell(makeRoot + `mkdir $R/sbin; cp $USER $R/sbin/init; root $R $TWO --append end=off </dev/null; rm -r $R`)
@@ -253,6 +318,7 @@ func (m *linuxMachine) testRefusals(t *testing.T) {
 		{"words that hide ours", `boot $TWO --append 'a -- b'`, "words for init are not supported\nstatus 4\n"},
 		{"a root that is none", `root /run/none $TWO`, "the root: stat /run/none: no such file or directory\nstatus 4\n"},
 		{"a root that is a file", `root /bin/sh $TWO`, "/bin/sh is not a folder\nstatus 4\n"},
+		{"an address in use", `ip address add 10.9.8.2/32 dev lo; boot --net --modules $MODULES --address 10.9.8.1/30 $TWO; ip address del 10.9.8.2/32 dev lo`, "this Linux has 10.9.8.2 in it: choose another one with --address\nstatus 4\n"},
 		{"no modules", `MODULES=/run; root /run $TWO`, "/run/modules.dep: no such file"},
 		{"a root without /dev", `mkdir /run/empty; root /run/empty $TWO; rmdir /run/empty`, "in the kernel: the folder /dev of the root: No such file or directory\nstatus 4\n"},
 		{"a root without init", `mkdir -p $R/dev $R/proc $R/sys; root $R $TWO; rm -r $R`, "in the kernel: /sbin/init: No such file or directory\nstatus 4\n"},

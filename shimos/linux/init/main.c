@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: MIT
 /*
  * The first program of a kernel on a partition. It loads the module that makes
- * the console, and becomes the user's own /init. If there is a root file system
- * (/skep/root), it mounts that and becomes its /sbin/init, or runs the program
- * of /skep/words there and ends the kernel with its exit code. Where that fails
- * it says so in the mailbox, and waits to be stopped.
+ * the console, and those of its devices if there are any, and gives the network
+ * card its address. Then it becomes the user's own /init. If there is a root
+ * file system (/skep/root), it mounts that and becomes its /sbin/init, or runs
+ * the program of /skep/words there and ends the kernel with its exit code.
+ * Where that fails it says so in the mailbox, and waits to be stopped.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <arpa/inet.h>
 #include <linux/reboot.h>
+#include <net/if.h>
+#include <netinet/in.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -24,7 +29,7 @@
 
 #define WORD "shimos_guest.mail="
 
-static char mail[32];
+static char mail[32], address[32]; /* of this kernel on the link */
 
 static _Noreturn void end_here(const char *what)
 {
@@ -49,9 +54,20 @@ static _Noreturn void end_here(const char *what)
 		pause();
 }
 
+/* The last word of the line that begins so: the command's own come last. */
+static void read_word(const char *line, const char *begin, const char *all,
+		      char *to, size_t size)
+{
+	const char *at;
+
+	for (at = line; (at = strstr(at, begin)); at++)
+		snprintf(to, size, "%.20s", at + strlen(begin));
+	to[strspn(to, all)] = 0;
+}
+
 static void read_words(void)
 {
-	char line[8192], *at;
+	char line[8192];
 	int fd = open("/proc/cmdline", O_RDONLY);
 	ssize_t n = fd < 0 ? -1 : read(fd, line, sizeof(line) - 1);
 
@@ -59,10 +75,9 @@ static void read_words(void)
 		end_here("/proc/cmdline");
 	close(fd);
 	line[n] = 0;
-	/* the last one is ours */
-	for (at = line; (at = strstr(at, WORD)); at++)
-		snprintf(mail, sizeof(mail), "%.20s", at + strlen(WORD));
-	mail[strspn(mail, "0123456789")] = 0;
+	read_word(line, WORD, "0123456789", mail, sizeof(mail));
+	read_word(line, SKEP_LINUX_ADDRESS_WORD, "0123456789.", address,
+		  sizeof(address));
 	if (!*mail) {
 		errno = EINVAL;
 		end_here("the kernel's words have no mailbox");
@@ -97,7 +112,7 @@ static void load_console(void)
 		close(fd);
 }
 
-static void load_files(void)
+static void load_devices(void)
 {
 	char path[64], words[64];
 	int i;
@@ -110,9 +125,49 @@ static void load_files(void)
 	}
 	snprintf(words, sizeof(words), "mail=%s", mail);
 	load_module("/skep/shimos_virtio.ko", words);
+}
+
+static void mount_files(void)
+{
 	if (mount(SKEP_LINUX_TAG, "/skep/root", "9p", 0,
 		  "trans=virtio,version=9p2000.L,msize=131072,cache=mmap"))
 		end_here("the root file system");
+}
+
+static void set_address(int fd, const char *name, unsigned long call,
+			in_addr_t to)
+{
+	struct ifreq r = {};
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {to}};
+
+	snprintf(r.ifr_name, sizeof(r.ifr_name), "%s", name);
+	memcpy(&r.ifr_addr, &a, sizeof(a));
+	if (ioctl(fd, call, &r))
+		end_here(name);
+}
+
+static void raise_interface(int fd, const char *name)
+{
+	struct ifreq r = {.ifr_flags = IFF_UP};
+
+	snprintf(r.ifr_name, sizeof(r.ifr_name), "%s", name);
+	if (ioctl(fd, SIOCSIFFLAGS, &r))
+		end_here(name);
+}
+
+/* The only network card is that of the link: a network of four addresses. */
+static void set_up_link(void)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct in_addr own;
+
+	if (fd < 0 || inet_pton(AF_INET, address, &own) != 1)
+		end_here("the address of the link");
+	raise_interface(fd, "lo");
+	set_address(fd, "eth0", SIOCSIFADDR, own.s_addr);
+	set_address(fd, "eth0", SIOCSIFNETMASK, htonl(0xfffffffc));
+	raise_interface(fd, "eth0");
+	close(fd);
 }
 
 /* The words of a program: each ends with 0. None: NULL. */
@@ -207,13 +262,17 @@ int main(int argc, char **argv, char **environment)
 		end_here("/dev and /proc");
 	read_words();
 	load_console();
+	if (!access("/skep/shimos_virtio.ko", F_OK))
+		load_devices();
+	if (*address)
+		set_up_link();
 	if (access("/skep/root", F_OK)) {
 		umount2("/proc", MNT_DETACH);
 		umount2("/dev", MNT_DETACH);
 		become_init("/init", argv, environment);
 	}
 	words = read_program();
-	load_files();
+	mount_files();
 	enter_root();
 	if (words)
 		run_program(words);

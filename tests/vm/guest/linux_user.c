@@ -7,11 +7,19 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <arpa/inet.h>
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/reboot.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <skep/linux.h>
 
 #define CPUS 8
 #define TERMS 300000
@@ -67,6 +75,50 @@ static unsigned long add_on_both(void)
 	return sum;
 }
 
+/* The address of the link to the first Linux, if there is one. */
+static void print_address(void)
+{
+	struct ifreq r = {.ifr_name = "eth0"};
+	struct sockaddr_in a;
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+	if (fd >= 0 && !ioctl(fd, SIOCGIFADDR, &r)) {
+		memcpy(&a, &r.ifr_addr, sizeof(a));
+		printf("address: %s\n", inet_ntoa(a.sin_addr));
+	}
+	if (fd >= 0)
+		close(fd);
+}
+
+/* Takes the card's queues back, and describes one that is not in its memory. */
+static void spoil_link(const char *words)
+{
+	const char *at = strstr(words, "shimos_guest.mail=");
+	struct skep_linux *m;
+	int i, fd;
+
+	mkdir("/dev", 0755);
+	mount("none", "/dev", "devtmpfs", 0, NULL);
+	fd = open("/dev/mem", O_RDWR | O_SYNC);
+	m = mmap(NULL, (sizeof(*m) + 4095) & ~4095ul, PROT_READ | PROT_WRITE,
+		 MAP_SHARED, fd,
+		 (off_t)(strtoull(at ? at + 18 : "0", NULL, 10) +
+			 SKEP_LINUX_MAIL));
+	if (m == MAP_FAILED) {
+		perror("/dev/mem");
+		return;
+	}
+	for (i = 0; i < SKEP_LINUX_DEVICES && m->device[i].kind != 1; i++)
+		;
+	m->device[i].ready = 0;
+	while (__atomic_load_n(&m->device[i].served, __ATOMIC_ACQUIRE))
+		;
+	m->device[i].queue[1].used = 0x1000;
+	__atomic_store_n(&m->device[i].ready, 1, __ATOMIC_RELEASE);
+	for (;;)
+		pause();
+}
+
 static void end_as_told(const char *words)
 {
 	char line[64];
@@ -80,6 +132,8 @@ static void end_as_told(const char *words)
 		if (write(fd, strstr(words, "end=crash") ? "c" : "b", 1) < 0)
 			perror("sysrq");
 	}
+	if (strstr(words, "end=spoil"))
+		spoil_link(words);
 	if (strstr(words, "end=stay"))
 		for (;;)
 			pause();
@@ -105,6 +159,7 @@ int main(void)
 	count_lines("/proc/meminfo", "MemTotal:", text, sizeof(text));
 	printf("memory: %s\n", text);
 	printf("answer: %lu\n", add_on_both());
+	print_address();
 	fflush(stdout);
 	end_as_told(words);
 	return 0;
