@@ -22,6 +22,7 @@ type Boot struct {
 	Command string // words for it
 	Files   string // folder to serve to it as its root; empty: none
 	Link    *Link  // nil: it has no network
+	Disk    string // file that is its disk; empty: it has none
 	Up      func() // called when its console is there; may be nil
 }
 
@@ -141,6 +142,13 @@ func (b *Boot) models() (list []model, err error) {
 	}
 	if b.Link != nil {
 		list = append(list, netModel(b.Link))
+	}
+	if b.Disk != "" {
+		m, err := diskModel(b.Disk)
+		if err != nil {
+			return list, err
+		}
+		list = append(list, m)
 	}
 	return list, nil
 }

@@ -44,6 +44,7 @@ GO_FUZZERS += \
 	lab/wire.FuzzRead \
 	shimos/ninep.FuzzServer \
 	shimos/part.FuzzConsole \
+	shimos/part.FuzzDisk \
 	shimos/part.FuzzHolder \
 	shimos/part.FuzzKernelRelease \
 	shimos/part.FuzzNet \
