@@ -35,6 +35,7 @@ type bootOrder struct {
 	Module, Modules, Root  string
 	Net                    bool
 	Address                string // of this Linux on the link; empty: any
+	Disk                   string
 	Command                []string
 }
 
@@ -46,9 +47,10 @@ func (p *partBoot) options(f *cli.Flags) {
 	f.StringVar(&p.Kernel, "kernel", "", "boot this `FILE`, a bzImage; the running kernel's own by default")
 	f.StringVar(&p.Initrd, "initrd", "", "its initial file system: a `FILE` with a cpio archive that has /init")
 	f.StringVar(&p.Root, "root", "", "instead of --initrd: its root file system, a `FOLDER` of this Linux, which it may change")
-	f.StringVar(&p.Modules, "modules", "", "with --root or --net: the `FOLDER` of that kernel's modules; /lib/modules/RELEASE by default")
+	f.StringVar(&p.Modules, "modules", "", "with --root, --net or --disk: the `FOLDER` of that kernel's modules; /lib/modules/RELEASE by default")
 	f.BoolVar(&p.Net, "net", false, "a network link between the two kernels; the interface here is skepN, N being the partition's number")
 	f.StringVar(&p.Address, "address", "", "with --net: the `ADDRESS` of this Linux on the link, like 10.9.8.1/30; one of 169.254.64.0/18 by default")
+	f.StringVar(&p.Disk, "disk", "", "a disk for it, /dev/vda there: a `FILE` or block device of this Linux, which it may write to")
 	f.StringVar(&p.Append, "append", "", "`WORDS` for the kernel's command line")
 	f.StringVar(&p.Module, "module", "", "the `FILE` of shimos_guest.ko for this kernel; searched for by default")
 	f.BoolVar(&p.detach, "detach", false, "return as soon as it has a console, which skep part console shows")
@@ -144,8 +146,8 @@ func (p *partBoot) checkFiles(f *cli.Flags, words []string) error {
 		return f.Expectf("--root or --initrd is expected: the kernel has no disk, so its files come from there")
 	case p.Initrd != "" && p.Root != "":
 		return f.Expectf("either --root or --initrd is expected")
-	case p.Root == "" && !p.Net && p.Modules != "":
-		return f.Expectf("--modules is for --root and --net alone")
+	case !p.hasDevices() && p.Modules != "":
+		return f.Expectf("--modules is for --root, --net and --disk alone")
 	case p.Root == "":
 		return f.RefuseArgs(words)
 	case len(words) > lent.MostWords || len(strings.Join(words, " ")) >= lent.MostText:
@@ -256,7 +258,7 @@ func (p *bootOrder) readFiles() (b lent.Boot, err error) {
 		return b, err
 	}
 	b.Image, err = readOwn("linux-boot.image")
-	b.Command, b.Files = p.Append, p.Root
+	b.Command, b.Files, b.Disk = p.Append, p.Root, p.Disk
 	if len(p.Command) > 0 {
 		b.Command += " quiet" // the output is the program's
 	}
@@ -273,7 +275,7 @@ func (p *bootOrder) readInitrd(release string) ([]byte, error) {
 			return nil, cli.Errorf(cli.Refused, "the initial file system: %v", err)
 		}
 	}
-	if p.Root != "" || p.Net {
+	if p.hasDevices() {
 		if devices, err = p.readDevices(release); err != nil {
 			return nil, err
 		}
@@ -288,6 +290,8 @@ func (p *bootOrder) readInitrd(release string) ([]byte, error) {
 	}
 	return lent.JoinArchives(user, lent.GuestFiles(init, module, devices)), nil
 }
+
+func (p *bootOrder) hasDevices() bool { return p.Root != "" || p.Net || p.Disk != "" }
 
 // readDevices reads what a kernel needs for its devices, and checks the folder that is its
 // root.
@@ -305,6 +309,9 @@ func (p *bootOrder) readDevices(release string) (*lent.Devices, error) {
 	}
 	if p.Net {
 		names, what = append(names, "virtio_net"), append(what, "virtio_net")
+	}
+	if p.Disk != "" {
+		names, what = append(names, "virtio_blk"), append(what, "virtio_blk")
 	}
 	dir := p.Modules
 	if dir == "" {

@@ -32,12 +32,15 @@ type bootAnswer struct {
 // startHolder starts a process that boots the kernel, and returns when there is a console.
 // Until then the kernel ends with this process.
 func (p *partBoot) startHolder(ctx context.Context) error {
-	if p.Root != "" {
-		dir, err := filepath.Abs(p.Root)
+	for _, path := range []*string{&p.Root, &p.Disk} {
+		if *path == "" {
+			continue
+		}
+		whole, err := filepath.Abs(*path)
 		if err != nil {
 			return err
 		}
-		p.Root = dir
+		*path = whole
 	}
 	self, err := os.Executable()
 	if err != nil {

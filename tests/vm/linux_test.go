@@ -175,7 +175,7 @@ func (m *linuxMachine) testFlood(t *testing.T) {
 
 // testKilledHolder kills the process that holds a console which is shown.
 func (m *linuxMachine) testKilledHolder(t *testing.T) {
-	text := m.shell(`boot $TWO --detach --append end=stay </dev/null; mkfifo /run/keys; $B/skep part console </run/keys >/run/lost & it=$!
+	text := m.shell(`boot $TWO --detach --net --modules $MODULES --append end=stay </dev/null; mkfifo /run/keys; $B/skep part console </run/keys >/run/lost & it=$!
 		exec 3>/run/keys; await answer: /run/lost; kill -9 $($B/skep part list --json | sed -n 's/.*"pid": \([0-9]*\).*/\1/p')
 		s=0; wait $it || s=$?; echo status $s; exec 3>&-; s=0; $B/skep part console </dev/null || s=$?; echo status $s
 		s=0; $B/skep part console </dev/null || s=$?; echo status $s; rm /run/keys; cat /run/lost`)
@@ -209,18 +209,25 @@ func (m *linuxMachine) testRoot(t *testing.T) {
 	checkGuest(t, "a link leads to nothing of this Linux", !strings.Contains(text, "secret\n"), "it says %q", text)
 }
 
-// testNet reads the same 4 MiB over TCP in both directions at once.
+// testNet reads the same 4 MiB over TCP in both directions at once. The kernel has a disk too,
+// and copies the bytes that it gets there.
 func (m *linuxMachine) testNet(t *testing.T) {
 	text := m.shell(makeRoot + `dd if=/dev/urandom of=$R/big bs=64k count=64 2>/dev/null; mkfifo /run/keys; exec 3<>/run/keys
-		busybox httpd -f -p 4000 -h $R & web=$!
-		root $R $TWO --net --address 10.9.8.1/30 -- sh -c 'httpd -p 4000 -h /; wget -q -O - http://10.9.8.1:4000/big | sha256sum
+		busybox httpd -f -p 4000 -h $R & web=$!; truncate -s 5M /run/disk
+		root $R $TWO --disk /run/disk --net --address 10.9.8.1/30 -- sh -c 'httpd -p 4000 -h /; wget -q -O /copy http://10.9.8.1:4000/big; sha256sum </copy; dd if=/copy of=/dev/vda bs=64k seek=8 conv=fsync 2>/dev/null
+			wc -c </dev/vda; echo 3 >/proc/sys/vm/drop_caches; dd if=/dev/vda bs=64k skip=8 count=64 2>/dev/null | sha256sum
 			ifconfig eth0 | grep -o "inet addr.*"; ifconfig lo | grep -o "inet addr.*"; read line' </run/keys >/run/net & it=$!
 		while kill -0 $it && ! busybox wget -q -O /run/got http://10.9.8.2:4000/big 2>/dev/null; do sleep 0.2; done
 		ls /sys/class/net | grep skep; echo >&3; wait $it; kill $web; wait $web || :; exec 3>&-
-		cat /run/net; sha256sum </run/got; sha256sum <$R/big; rm -r $R /run/keys /run/got`)
+		cat /run/net; sha256sum </run/got; sha256sum <$R/big
+		dd if=/run/disk bs=64k skip=8 count=64 2>/dev/null | sha256sum; rm -r $R /run/keys /run/got /run/disk`)
 	sums := regexp.MustCompile(`(?m)^([0-9a-f]{64})  -$`).FindAllStringSubmatch(text, -1)
-	checkGuest(t, "both kernels have the same bytes", len(sums) == 3 && sums[0][1] == sums[2][1] && sums[1][1] == sums[2][1], "it says %q", text)
-	for _, want := range []string{"10.9.8.1 here, 10.9.8.2 in the kernel\n", "\nskep", "inet addr:10.9.8.2  Bcast:10.9.8.3  Mask:255.255.255.252", "inet addr:127.0.0.1", "\nstatus 0\n"} {
+	same := len(sums) == 5
+	for i := range sums {
+		same = same && sums[i][1] == sums[0][1]
+	}
+	checkGuest(t, "both kernels have the same bytes", same, "it says %q", text)
+	for _, want := range []string{"\n5242880\n", "10.9.8.1 here, 10.9.8.2 in the kernel\n", "\nskep", "inet addr:10.9.8.2  Bcast:10.9.8.3  Mask:255.255.255.252", "inet addr:127.0.0.1", "\nstatus 0\n"} {
 		checkGuest(t, "the link: "+want, strings.Contains(text, want), "it says %q", text)
 	}
 }
@@ -319,6 +326,7 @@ func (m *linuxMachine) testRefusals(t *testing.T) {
 		{"a root that is none", `root /run/none $TWO`, "the root: stat /run/none: no such file or directory\nstatus 4\n"},
 		{"a root that is a file", `root /bin/sh $TWO`, "/bin/sh is not a folder\nstatus 4\n"},
 		{"an address in use", `ip address add 10.9.8.2/32 dev lo; boot --net --modules $MODULES --address 10.9.8.1/30 $TWO; ip address del 10.9.8.2/32 dev lo`, "this Linux has 10.9.8.2 in it: choose another one with --address\nstatus 4\n"},
+		{"a disk that is none", `boot --disk /dev/null --modules $MODULES $TWO`, "the disk: /dev/null is neither a regular file nor a block device\nstatus 4\n"},
 		{"no modules", `MODULES=/run; root /run $TWO`, "/run/modules.dep: no such file"},
 		{"a root without /dev", `mkdir /run/empty; root /run/empty $TWO; rmdir /run/empty`, "in the kernel: the folder /dev of the root: No such file or directory\nstatus 4\n"},
 		{"a root without init", `mkdir -p $R/dev $R/proc $R/sys; root $R $TWO; rm -r $R`, "in the kernel: /sbin/init: No such file or directory\nstatus 4\n"},
