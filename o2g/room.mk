@@ -28,8 +28,9 @@ CHECK_SUITES += o2g-core-order
 suite_o2g-core-order = $(o2g_dir)/order
 suite_o2g-core-order_needs = $(o2g_dir)/order
 
-# The cipher beside libcrypto's: the code for vector registers, and that for
-# kernels, which have none.
+# The cipher beside libcrypto's: the code for the widest vector registers that
+# this processor has, that for all processors, and that for kernels, which use
+# none.
 o2g_aead := $(addprefix o2g/core/,aead.c chacha.c poly.c record.c)
 $(o2g_dir)/aead: $(B)/obj/san/o2g/core/test/aead/aead.o \
 		$(o2g_aead:%.c=$(B)/obj/san-free/%.o)
@@ -42,7 +43,17 @@ $(o2g_dir)/aead-general: $(B)/obj/gcc/o2g/core/test/aead/aead.o \
 	$(Q)mkdir -p $(@D)
 	$(Q)$(OBJECT_GCC) -o $@ $^ -lcrypto
 
-CHECK_SUITES += o2g-aead o2g-aead-general
+$(o2g_dir)/aead-narrow: $(B)/obj/gcc/o2g/core/test/aead/aead.o \
+		$(patsubst %.c,$(B)/obj/gcc-free/%.o,\
+		$(filter-out %/chacha.c,$(o2g_aead))) \
+		o2g/core/chacha.c o2g/core/chacha.h
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(OBJECT_GCC) -DO2G_CHACHA_NARROW -o $@ $(filter %.o %.c,$^) -lcrypto
+
+CHECK_SUITES += o2g-aead o2g-aead-narrow o2g-aead-general
+suite_o2g-aead-narrow = $(o2g_dir)/aead-narrow
+suite_o2g-aead-narrow_needs = $(o2g_dir)/aead-narrow
 suite_o2g-aead = $(o2g_dir)/aead
 suite_o2g-aead_needs = $(o2g_dir)/aead
 suite_o2g-aead-general = $(o2g_dir)/aead-general
@@ -85,4 +96,4 @@ kmod_o2g_with = o2g/core base/errno.h include/skep
 
 MUTANTS += o2g/core
 # Those that hold the core itself: a mutant takes seconds.
-mutants_o2g/core = o2g-core-order o2g-aead o2g-core
+mutants_o2g/core = o2g-core-order o2g-aead o2g-aead-narrow o2g-core

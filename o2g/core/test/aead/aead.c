@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * ChaCha20, Poly1305 and what they are together: the examples of RFC 8439, then
- * random texts beside libcrypto's, byte for byte. The suite runs twice, with
- * vector registers and with general registers only.
+ * random texts beside libcrypto's, byte for byte. The suite runs for each
+ * kind of registers: wide vectors, vectors, general ones.
  */
 #include <openssl/evp.h>
 #include <stdlib.h>
