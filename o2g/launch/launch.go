@@ -64,8 +64,17 @@ func (i *Install) Settings(j *Job, provider string) []Setting {
 	// this one is refused by the others.
 	if j.Encrypt {
 		add("SKEP_O2G_ENCRYPT", "yes")
+		i.addNoTCP(add)
 	}
 	return list
+}
+
+// addNoTCP forbids Open MPI its own TCP, which one-sided operations of some versions use
+// beside the network of messages, and which does not encrypt.
+func (i *Install) addNoTCP(add func(name, value string)) {
+	if i.Kind == OpenMPI {
+		add("OMPI_MCA_btl", "^tcp")
+	}
 }
 
 // addIntel adds the settings by which Intel MPI uses a provider, and no other

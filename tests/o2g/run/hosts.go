@@ -74,34 +74,45 @@ func (b *bench) testIPv6(w *wire.Wire) {
 	b.Ok("MPICH: hosts that are named by IPv6 addresses are refused", j.checkFailure("reaches hosts over IPv4 only"))
 }
 
-// testEncryption looks at every packet of a job that sends 2 MB of one letter.
+// testEncryption looks at every packet of jobs that send one letter again and again, in
+// messages and by one-sided operations.
 func (b *bench) testEncryption(w *wire.Wire, both string) {
-	message := bytes.Repeat([]byte("x"), 64)
-	run := func(m mpi, options string) (packets, shown int64, err error) {
-		var all, plain atomic.Int64
-		w.Look(func(packet []byte) {
-			all.Add(1)
-			if bytes.Contains(packet, message) {
-				plain.Add(1)
-			}
-		})
-		defer w.Look(nil)
-		j := b.startMPIRun(m, both+options, "posted", "2000000")
-		err = j.checkEnd(later, 0, "2 of 2 ranks reported")
-		return all.Load(), plain.Load(), err
-	}
 	for _, m := range []mpi{b.findMPICH(), b.findOpenMPI()} {
-		packets, shown, err := run(m, " --encrypt")
-		if err == nil && (shown > 0 || packets < 30) {
-			err = fmt.Errorf("%d of %d packets contain bytes of the message", shown, packets)
+		for _, c := range []struct {
+			hidden, shown, letter string
+			words                 []string
+		}{
+			{": --encrypt: no byte of a message lies on the wire", ": without it, they do", "x", []string{"posted", "2000000"}},
+			{": --encrypt: no byte of a window lies on the wire", ": without it, those of a window do", "\x07", []string{"window", "60000"}},
+		} {
+			run := func(options string) *job { return b.startMPIRun(m, both+options, c.words...) }
+			packets, shown, err := lookFor(w, c.letter, func() *job { return run(" --encrypt") })
+			if err == nil && (shown > 0 || packets < 30) {
+				err = fmt.Errorf("%d of %d packets contain its bytes", shown, packets)
+			}
+			b.Ok(m.name+c.hidden, err)
+			packets, shown, err = lookFor(w, c.letter, func() *job { return run("") })
+			if err == nil && shown < 10 {
+				err = fmt.Errorf("only %d of %d packets contain its bytes", shown, packets)
+			}
+			b.Ok(m.name+c.shown, err)
 		}
-		b.Ok(m.name+": --encrypt: no byte of a message lies on the wire", err)
-		packets, shown, err = run(m, "")
-		if err == nil && shown < 10 {
-			err = fmt.Errorf("only %d of %d packets contain bytes of the message", shown, packets)
-		}
-		b.Ok(m.name+": without it, they do", err)
 	}
+}
+
+// lookFor runs a job and counts the packets on the wire, and those with 64 times the letter.
+func lookFor(w *wire.Wire, letter string, start func() *job) (packets, shown int64, err error) {
+	var all, plain atomic.Int64
+	text := bytes.Repeat([]byte(letter), 64)
+	w.Look(func(packet []byte) {
+		all.Add(1)
+		if bytes.Contains(packet, text) {
+			plain.Add(1)
+		}
+	})
+	defer w.Look(nil)
+	err = start().checkEnd(later, 0, "2 of 2 ranks reported")
+	return all.Load(), plain.Load(), err
 }
 
 // checkBothReported checks that the job ended with status 0 and that both ranks reported
