@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Pages: arithmetic and content. */
+/* Pages: arithmetic, content, and where the guest may have some. */
 #ifndef ABI_INCLUDE_PAGE_H
 #define ABI_INCLUDE_PAGE_H
 
@@ -18,6 +18,14 @@ static inline int abi_page_is_zero(const void *page)
 	while (word < end && !*word)
 		word++;
 	return word == end;
+}
+
+/* Whether [start, end) is inside one of the two guest ranges. */
+static inline int abi_space_range(u64 start, u64 end)
+{
+	return start <= end &&
+	       ((start >= SKEP_IMAGE_START && end <= SKEP_IMAGE_END) ||
+		(start >= SKEP_ARENA_START && end <= SKEP_ARENA_END));
 }
 
 #endif

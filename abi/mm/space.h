@@ -15,6 +15,7 @@
 
 #include <skep/types.h>
 #include <skep/guest.h>
+#include "abi/include/page.h"
 #include "abi/state/space.h"
 
 /* Whether the area needs its own memory; shared pages are the file's. */
@@ -23,14 +24,6 @@ static inline int abi_area_counted(const struct abi_area *a)
 	return (a->bits & ABI_AREA_COMMITTED) &&
 	       !((a->bits & ABI_AREA_DIRECT) && (a->bits & ABI_AREA_SHARED) &&
 		 a->backing);
-}
-
-/* Whether [start, end) is inside one of the two guest ranges. */
-static inline int abi_space_range(u64 start, u64 end)
-{
-	return start <= end &&
-	       ((start >= SKEP_IMAGE_START && end <= SKEP_IMAGE_END) ||
-		(start >= SKEP_ARENA_START && end <= SKEP_ARENA_END));
 }
 
 /* The array (space.c). The caller holds `change` for the functions that search

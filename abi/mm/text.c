@@ -17,7 +17,6 @@
 
 #define RW (ABI_PROT_READ | ABI_PROT_WRITE)
 #define RX (ABI_PROT_READ | ABI_PROT_EXEC)
-#define REACH 0x7ff00000ull /* range of a jump, with a margin */
 #define ROOM_MIN 0x10000ull
 #define AREAS_NEEDED 6 /* text, its rest, stubs, and what a cut splits */
 
@@ -36,9 +35,9 @@ static u64 gap_below(const struct abi_space *s, u32 i, u64 floor, u64 top)
 }
 
 /*
- * Finds free addresses for stubs of the text [start, end), at most REACH away
- * and as near as there are `want` bytes; below rather than above. 0: there are
- * none.
+ * Finds free addresses for stubs of the text [start, end), at most
+ * ABI_TEXT_REACH away and as near as there are `want` bytes; below rather than
+ * above. 0: there are none.
  */
 static int find_room(const struct abi_space *s, u64 start, u64 end, u64 want,
 		     struct abi_text_file *t)
@@ -48,10 +47,10 @@ static int find_room(const struct abi_space *s, u64 start, u64 end, u64 want,
 	u64 top = image ? SKEP_IMAGE_END : s->top, low, high;
 	u32 i = abi_space_index(s, start), at;
 
-	if (floor + REACH < end)
-		floor = end - REACH;
-	if (top > start + REACH)
-		top = start + REACH;
+	if (floor + ABI_TEXT_REACH < end)
+		floor = end - ABI_TEXT_REACH;
+	if (top > start + ABI_TEXT_REACH)
+		top = start + ABI_TEXT_REACH;
 	for (at = i, high = start; high > floor; high = s->area[--at].start) {
 		low = gap_below(s, at, floor, high);
 		if (high - low >= want) {

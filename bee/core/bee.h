@@ -156,8 +156,6 @@ extern const char bee_usage[];
 
 /* The image and the report -------------------------------------------- */
 
-#define BEE_NAME_MAX 128
-
 /* Which file it was: another one has another id, and so has a changed one. */
 struct bee_file_id {
 	u64 dev, ino, size;
@@ -173,7 +171,6 @@ struct bee_image {
 	/* of a library: bytes of text still mapped; never changes for other
 	 * images */
 	u64 text_left;
-	char name[BEE_NAME_MAX]; /* the end of its path, for reports */
 	/* Of a library and the loader: its path, and which file that was. */
 	char path[ABI_PATH_MAX];
 	struct bee_file_id id;

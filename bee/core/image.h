@@ -61,17 +61,20 @@ const struct bee_image *bee_images_get_stub(u64 pc);
 const struct bee_image *bee_images_get_text(u64 pc);
 void bee_images_put(void);
 /*
- * The image in slot `slot`, or NULL, until bee_images_put, which must be called
- * in each case. bee_images_slots: all slots in use are below.
+ * Visits end when `visit` returns other than 0, and return that. No image is
+ * taken while they run.
  */
-const struct bee_image *bee_images_get(u32 slot);
-u32 bee_images_slots(void);
-/* Calls `visit` for the text of an image, and for its stubs: whole pages. */
-void bee_image_text(const struct bee_image *image,
-		    void (*visit)(void *to, u64 addr, u64 len), void *to);
-/* Image number `i` of the present images, for reports; NULL if there are
- * fewer. */
-const struct bee_image *bee_images_at(u32 i);
+int bee_images_visit(int (*visit)(void *to, const struct bee_image *image),
+		     void *to);
+/* The text of an image, and its stubs: whole pages. */
+int bee_image_visit_text(const struct bee_image *image,
+			 int (*visit)(void *to, u64 addr, u64 len), void *to);
+/* The same for all images. */
+int bee_text_visit(int (*visit)(void *to, u64 addr, u64 len), void *to);
+/* Whether [start, end) touches text or stubs of an image. */
+int bee_text_meets(u64 start, u64 end);
+/* The end of the text or stubs that contain `at`; `at`: there are none. */
+u64 bee_text_end(u64 at);
 
 /*
  * For the child of a fork that is a new process: its images, while no other

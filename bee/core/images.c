@@ -104,40 +104,114 @@ const struct bee_image *bee_images_get_text(u64 pc)
 	return 0;
 }
 
-const struct bee_image *bee_images_get(u32 slot)
-{
-	__atomic_fetch_add(&readers, 1, __ATOMIC_SEQ_CST);
-	return slot < IMAGES_MAX ? image_at(slot) : 0;
-}
-
-u32 bee_images_slots(void)
-{
-	return __atomic_load_n(&used, __ATOMIC_SEQ_CST);
-}
-
-void bee_image_text(const struct bee_image *image,
-		    void (*visit)(void *to, u64 addr, u64 len), void *to)
-{
-	const struct abi_elf_segment *s;
-	u64 start;
-	u32 i;
-
-	for (i = 0; !image->text && i < image->plan.segments; i++) {
-		s = &image->plan.segment[i];
-		start = ABI_PAGE_DOWN(s->addr);
-		if (s->prot & ABI_PROT_EXEC)
-			visit(to, start,
-			      ABI_PAGE_UP(s->addr + s->memsz) - start);
-	}
-	if (image->text)
-		visit(to, image->text, image->text_end - image->text);
-	if (image->stubs_end > image->stubs)
-		visit(to, image->stubs, image->stubs_end - image->stubs);
-}
-
 void bee_images_put(void)
 {
 	__atomic_fetch_sub(&readers, 1, __ATOMIC_SEQ_CST);
+}
+
+int bee_images_visit(int (*visit)(void *to, const struct bee_image *image),
+		     void *to)
+{
+	const struct bee_image *image;
+	int rc = 0;
+	u32 i, n;
+
+	__atomic_fetch_add(&readers, 1, __ATOMIC_SEQ_CST);
+	n = __atomic_load_n(&used, __ATOMIC_SEQ_CST);
+	for (i = 0; i < n && !rc; i++) {
+		image = image_at(i);
+		if (image)
+			rc = visit(to, image);
+	}
+	bee_images_put();
+	return rc;
+}
+
+/* Text --------------------------------------------------------------------- */
+
+static int visit_segments(const struct bee_image *image,
+			  int (*visit)(void *to, u64 addr, u64 len), void *to)
+{
+	const struct abi_elf_segment *s;
+	int rc = 0;
+	u64 start;
+	u32 i;
+
+	for (i = 0; i < image->plan.segments && !rc; i++) {
+		s = &image->plan.segment[i];
+		start = ABI_PAGE_DOWN(s->addr);
+		if (s->prot & ABI_PROT_EXEC)
+			rc = visit(to, start,
+				   ABI_PAGE_UP(s->addr + s->memsz) - start);
+	}
+	return rc;
+}
+
+int bee_image_visit_text(const struct bee_image *image,
+			 int (*visit)(void *to, u64 addr, u64 len), void *to)
+{
+	int rc;
+
+	if (image->text)
+		rc = visit(to, image->text, image->text_end - image->text);
+	else
+		rc = visit_segments(image, visit, to);
+	if (!rc && image->stubs_end > image->stubs)
+		rc = visit(to, image->stubs, image->stubs_end - image->stubs);
+	return rc;
+}
+
+struct text_visit {
+	int (*visit)(void *to, u64 addr, u64 len);
+	void *to;
+};
+
+static int visit_image(void *to, const struct bee_image *image)
+{
+	const struct text_visit *v = to;
+
+	return bee_image_visit_text(image, v->visit, v->to);
+}
+
+int bee_text_visit(int (*visit)(void *to, u64 addr, u64 len), void *to)
+{
+	struct text_visit v = {visit, to};
+
+	return bee_images_visit(visit_image, &v);
+}
+
+struct text_range {
+	u64 start, end;
+};
+
+static int meet_range(void *to, u64 addr, u64 len)
+{
+	const struct text_range *r = to;
+
+	return r->start < addr + len && r->end > addr;
+}
+
+int bee_text_meets(u64 start, u64 end)
+{
+	struct text_range r = {start, end};
+
+	return bee_text_visit(meet_range, &r);
+}
+
+static int find_end(void *to, u64 addr, u64 len)
+{
+	u64 *at = to;
+
+	if (*at < addr || *at - addr >= len)
+		return 0;
+	*at = addr + len;
+	return 1;
+}
+
+u64 bee_text_end(u64 at)
+{
+	bee_text_visit(find_end, &at);
+	return at;
 }
 
 /* A copy ------------------------------------------------------------------- */
@@ -240,14 +314,4 @@ int bee_images_restore(const u8 *from)
 	for (i = 0; i < n && from; i++)
 		from = restore_image(from);
 	return from ? 0 : -LINUX_ENOMEM;
-}
-
-const struct bee_image *bee_images_at(u32 i)
-{
-	u32 slot;
-
-	for (slot = 0; slot < used; slot++)
-		if (table[slot] && !i--)
-			return table[slot];
-	return 0;
 }

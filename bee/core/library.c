@@ -88,18 +88,6 @@ static s64 fill_text(struct library *l)
 	return 0;
 }
 
-/* If the path is too long, its end is kept. */
-static void set_name(struct bee_image *image, const char *path)
-{
-	u64 n = path ? abi_strlen(path) : 0;
-	u64 skip = n < BEE_NAME_MAX ? 0 : n - BEE_NAME_MAX + 1;
-
-	if (!path)
-		return;
-	abi_strcpy(image->name, path + skip, BEE_NAME_MAX);
-	abi_strcpy(image->path, path, sizeof(image->path));
-}
-
 static s64 rewrite_text(struct library *l)
 {
 	const struct bee_options *o = bee.options;
@@ -138,7 +126,8 @@ static s64 map_library(struct library *l)
 		err = rewrite_text(l);
 	if (err)
 		return err;
-	set_name(l->image, op->name);
+	if (op->name)
+		abi_strcpy(l->image->path, op->name, sizeof(l->image->path));
 	op->len = l->image->text_left;
 	op->stubs = l->image->stubs;
 	op->stubs_len = l->image->stubs_end - l->image->stubs;

@@ -5,6 +5,7 @@
  * snapshot; everything else is the guest's own data. Runs once, before guest
  * threads exist.
  */
+#include "abi/include/page.h"
 #include "base/errno.h"
 #include "bee/core/core.h"
 #include "bee/core/image.h"
@@ -19,7 +20,6 @@
 #define S_IFREG 0100000u
 #define S_IFDIR 0040000u
 #define THREADS 1024u
-#define REACH 0x7ff00000ull /* of a jump, with a margin */
 
 /* Standard XSAVE form, by thread; each is loaded once. */
 static u8 *vecs[THREADS];
@@ -62,9 +62,10 @@ static int report_damage(struct restore *r, const char *what)
 
 /* Program ------------------------------------------------------------------ */
 
-static void add_text(void *to, u64 addr, u64 len)
+static int add_text(void *to, u64 addr, u64 len)
 {
 	skep_sha256_update(to, guest_pointer(addr), len);
+	return 0;
 }
 
 static void digest_text(const struct bee_image *image, u8 digest[32])
@@ -72,7 +73,7 @@ static void digest_text(const struct bee_image *image, u8 digest[32])
 	struct skep_sha256 sha;
 
 	bee_sha256_init(&sha);
-	bee_image_text(image, add_text, &sha);
+	bee_image_visit_text(image, add_text, &sha);
 	skep_sha256_final(&sha, digest);
 }
 
@@ -98,10 +99,8 @@ static int check_program(struct restore *r)
 
 static int is_free_range(u64 start, u64 end)
 {
-	return !((start | end) & (SKEP_PAGE_SIZE - 1)) && start <= end &&
-	       ((start >= SKEP_IMAGE_START && end <= SKEP_IMAGE_END) ||
-		(start >= SKEP_ARENA_START && end <= SKEP_ARENA_END)) &&
-	       !bee_meets_text(start, end);
+	return !((start | end) & ABI_PAGE_MASK) &&
+	       abi_space_range(start, end) && !bee_text_meets(start, end);
 }
 
 /* Stubs are near their text, which jumps to them. */
@@ -115,7 +114,8 @@ static int library_wrong(const struct bee_snap_library *l)
 	return !l->is_loader &&
 	       (l->text == l->text_end ||
 		!is_free_range(l->text, l->text_end) ||
-		!is_free_range(l->stubs, l->stubs_end) || high - low > REACH ||
+		!is_free_range(l->stubs, l->stubs_end) ||
+		high - low > ABI_TEXT_REACH ||
 		(l->text < l->stubs_end && l->stubs < l->text_end));
 }
 
@@ -160,11 +160,13 @@ static int restore_libraries(struct restore *r)
 /* Whether each page of an area is text. */
 static int is_text(const struct abi_snap_area *a)
 {
-	u64 page;
+	u64 at = a->start, end;
 
-	for (page = a->start; page < a->end; page += SKEP_PAGE_SIZE)
-		if (!bee_meets_text(page, page + SKEP_PAGE_SIZE))
+	for (; at < a->end; at = end) {
+		end = bee_text_end(at);
+		if (end == at)
 			return 0;
+	}
 	return 1;
 }
 
@@ -181,7 +183,7 @@ static int make_area(struct restore *r, const struct abi_snap_area *a)
 			"--memory allows",
 			"", "");
 	if (rc || (a->prot & ABI_PROT_EXEC ? !is_text(a)
-					   : bee_meets_text(a->start, a->end)))
+					   : bee_text_meets(a->start, a->end)))
 		return report_damage(r, "areas");
 	if (a->prot & ABI_PROT_EXEC)
 		return 0;
@@ -215,28 +217,23 @@ static void copy_early(u64 addr, const u8 *page, u64 len)
 	}
 }
 
-static void check_mapped(void *to, u64 addr, u64 len)
+static int check_mapped(void *to, u64 addr, u64 len)
 {
 	struct abi_snap_area a;
 	u64 at = addr;
 	u32 is_file;
 
+	(void)to;
 	while (at < addr + len && abi_snap_area(bee.proc, at, &a, &is_file) &&
 	       a.start <= at && a.prot & ABI_PROT_EXEC)
 		at = a.end;
-	*(int *)to |= at < addr + len;
+	return at < addr + len;
 }
 
 /* abi must know of all text: it would map other memory there. */
 static int check_text(struct restore *r)
 {
-	const struct bee_image *image;
-	int unknown = 0;
-	u32 i;
-
-	for (i = 0; (image = bee_images_at(i)); i++)
-		bee_image_text(image, check_mapped, &unknown);
-	return unknown ? report_damage(r, "areas") : 0;
+	return bee_text_visit(check_mapped, 0) ? report_damage(r, "areas") : 0;
 }
 
 /* All pages of an area lie in it, and it is writable now. */

@@ -69,52 +69,24 @@ static void put_record(struct bee_save *s, u32 type, const void *bytes, u64 len)
 
 /* Text --------------------------------------------------------------------- */
 
-struct range {
-	u64 start, end;
-	int met;
-};
-
-static void meet_range(void *to, u64 addr, u64 len)
-{
-	struct range *r = to;
-
-	r->met |= r->start < addr + len && r->end > addr;
-}
-
-int bee_meets_text(u64 start, u64 end)
-{
-	struct range r = {start, end, 0};
-	const struct bee_image *image;
-	u32 i;
-
-	for (i = 0; i < bee_images_slots() && !r.met; i++) {
-		image = bee_images_get(i);
-		if (image)
-			bee_image_text(image, meet_range, &r);
-		bee_images_put();
-	}
-	return r.met;
-}
-
 struct text {
 	struct bee_save *save;
 	struct skep_sha256 sha;
 };
 
-static void add_text(void *to, u64 addr, u64 len)
+static int add_text(void *to, u64 addr, u64 len)
 {
 	struct text *t = to;
 	u64 n;
 
 	for (; len; addr += n, len -= n) {
 		n = len < BUF ? len : BUF;
-		if (t->save->read_memory(t->save, addr, t->save->buf, n)) {
-			bee_save_fail(t->save, "its text cannot be read", "",
-				      "");
-			return;
-		}
+		if (t->save->read_memory(t->save, addr, t->save->buf, n))
+			return bee_save_fail(t->save, "its text cannot be read",
+					     "", "");
 		skep_sha256_update(&t->sha, t->save->buf, n);
 	}
+	return 0;
 }
 
 /* Libraries ---------------------------------------------------------------- */
@@ -132,10 +104,14 @@ static int is_same_file(const struct bee_image *image)
 	       st.mtime_ns == id->mtime_ns;
 }
 
-static int judge_library(struct bee_save *s, const struct bee_image *image)
+static int judge_library(void *to, const struct bee_image *image)
 {
+	struct bee_save *s = to;
+
+	if (image == &bee.image)
+		return 0;
 	if (image->text && image->text_left != image->text_end - image->text)
-		return bee_save_fail(s, "a part of the text of ", image->name,
+		return bee_save_fail(s, "a part of the text of ", image->path,
 				     " was unmapped");
 	if (!is_same_file(image))
 		return bee_save_fail(
@@ -144,27 +120,14 @@ static int judge_library(struct bee_save *s, const struct bee_image *image)
 	return 0;
 }
 
-/* Threads may run, and map libraries. */
-static int judge_libraries(struct bee_save *s)
-{
-	const struct bee_image *image;
-	int err = 0;
-	u32 i;
-
-	for (i = 0; i < bee_images_slots() && !err; i++) {
-		image = bee_images_get(i);
-		if (image && image != &bee.image)
-			err = judge_library(s, image);
-		bee_images_put();
-	}
-	return err;
-}
-
-static void put_library(struct bee_save *s, const struct bee_image *image)
+static int put_library(void *to, const struct bee_image *image)
 {
 	static struct bee_snap_library l;
+	struct bee_save *s = to;
 	struct text text = {.save = s};
 
+	if (image == &bee.image)
+		return 0;
 	l = (struct bee_snap_library){.text = image->text,
 				      .text_end = image->text_end,
 				      .offset = image->offset,
@@ -175,22 +138,10 @@ static void put_library(struct bee_save *s, const struct bee_image *image)
 	}
 	abi_strcpy(l.path, image->path, sizeof(l.path));
 	bee_sha256_init(&text.sha);
-	bee_image_text(image, add_text, &text);
+	bee_image_visit_text(image, add_text, &text);
 	skep_sha256_final(&text.sha, l.digest);
 	put_record(s, BEE_SNAP_LIBRARY, &l, sizeof(l));
-}
-
-static void put_libraries(struct bee_save *s)
-{
-	const struct bee_image *image;
-	u32 i;
-
-	for (i = 0; i < bee_images_slots(); i++) {
-		image = bee_images_get(i);
-		if (image && image != &bee.image)
-			put_library(s, image);
-		bee_images_put();
-	}
+	return s->failed;
 }
 
 /* The process -------------------------------------------------------------- */
@@ -212,7 +163,7 @@ static void put_program(struct bee_save *s)
 	program.system_ns = (u64)system;
 	abi_memcpy(program.file, bee.image.sha_file, sizeof(program.file));
 	bee_sha256_init(&text.sha);
-	bee_image_text(&bee.image, add_text, &text);
+	bee_image_visit_text(&bee.image, add_text, &text);
 	skep_sha256_final(&text.sha, program.text);
 	put_record(s, BEE_SNAP_PROGRAM, &program, sizeof(program));
 }
@@ -230,7 +181,7 @@ static void put_process(struct bee_save *s)
 static void put_area(struct bee_save *s, const struct abi_snap_area *a,
 		     u32 is_file)
 {
-	if (!(a->prot & ABI_PROT_EXEC) && bee_meets_text(a->start, a->end))
+	if (!(a->prot & ABI_PROT_EXEC) && bee_text_meets(a->start, a->end))
 		bee_save_fail(s, "its text was made inexecutable", "", "");
 	put_record(s, BEE_SNAP_AREA, a, sizeof(*a));
 	bee_save_pages(s, a, is_file);
@@ -457,14 +408,14 @@ int bee_save_judge(struct bee_save *s)
 	s->failed = 0;
 	if (abi_snap_judge(bee.proc, s->why, sizeof(s->why)))
 		return -1;
-	return judge_libraries(s) ?: judge_files(s);
+	return bee_images_visit(judge_library, s) ?: judge_files(s);
 }
 
 static void put_all(struct bee_save *s)
 {
 	put_program(s);
 	put_process(s);
-	put_libraries(s);
+	bee_images_visit(put_library, s);
 	put_memory(s);
 	put_threads(s);
 	put_pipes(s);

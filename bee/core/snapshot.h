@@ -197,8 +197,6 @@ int bee_restore_threads(const struct abi_host *os);
 /* Loads what else the calling thread had, if it was restored: vector state and
  * slots. */
 void bee_restore_state(u32 thread);
-/* Whether [start, end) touches text or stubs of an image. */
-int bee_meets_text(u64 start, u64 end);
 /* library.c: makes the library again, at the same addresses. 0 or an errno; all
  * fields are possible ones. */
 struct bee_image;

@@ -192,18 +192,35 @@ static void check_refused(void)
 	rewrite_error = 0;
 }
 
+static int count_image(void *to, const struct bee_image *image)
+{
+	*(u32 *)to += image != 0;
+	return 0;
+}
+
+static u32 count_images(void)
+{
+	u32 n = 0;
+
+	bee_images_visit(count_image, &n);
+	return n;
+}
+
+static int find_path(void *to, const struct bee_image *image)
+{
+	return !strcmp(image->path, to);
+}
+
 static void check_mapped(void)
 {
 	u64 addr = (u64)(__UINTPTR_TYPE__)text;
-	const struct bee_image *image;
 
 	tap_ok(!map_text() && allocated == sizeof(struct bee_image) &&
 		       text[0] == 'c' && text[99] == 'c' && !text[100],
 	       "a library's text is filled, and its file is freed");
 	tap_ok(op.stubs == 0x50000 && op.stubs_len == 0x1000 && op.len == PAGE,
 	       "its stubs are known");
-	image = bee_images_at(0);
-	tap_ok(image && !strcmp(image->name, "/lib/a.so"), "and its name");
+	tap_ok(bee_images_visit(find_path, "/lib/a.so") == 1, "and its path");
 	tap_ok(!unmap_text(addr, 100) && !reap_text(),
 	       "with some of its text mapped it stays");
 	tap_ok(!unmap_text(addr + 100, PAGE - 100) && reap_text() == 1 &&
@@ -245,6 +262,44 @@ static void check_found(void)
 		bee_images_put();
 }
 
+/* Text at 0x10000 with stubs, a library's own text beside them. */
+static void check_text(void)
+{
+	struct bee_image program = {.text = 0x10000,
+				    .text_end = 0x12000,
+				    .text_left = 0x2000,
+				    .stubs = 0x12000,
+				    .stubs_end = 0x13000};
+	struct bee_image other = {.plan = {.segments = 2}, .text_left = 1};
+	const struct {
+		u64 at, end;
+	} c[] = {{0xffff, 0xffff},   {0x10000, 0x12000}, {0x11fff, 0x12000},
+		 {0x12000, 0x13000}, {0x13000, 0x13000}, {0x20000, 0x20000},
+		 {0x21000, 0x23000}, {0x22fff, 0x23000}, {0x23000, 0x23000}};
+	u32 i;
+
+	other.plan.segment[0].addr = 0x20000;
+	other.plan.segment[0].memsz = 0x1000;
+	other.plan.segment[1].addr = 0x21010;
+	other.plan.segment[1].memsz = 0x1000;
+	other.plan.segment[1].prot = ABI_PROT_EXEC;
+	bee_images_add(&program);
+	bee_images_add(&other);
+	for (i = 0; i < sizeof(c) / sizeof(c[0]); i++)
+		tap_ok(bee_text_end(c[i].at) == c[i].end,
+		       "text at %llx ends at %llx", c[i].at, c[i].end);
+	tap_ok(!bee_text_meets(0xf000, 0x10000) &&
+		       bee_text_meets(0xf000, 0x10001) &&
+		       bee_text_meets(0x12fff, 0x13000) &&
+		       !bee_text_meets(0x13000, 0x21000) &&
+		       bee_text_meets(0x20000, 0x30000),
+	       "a range meets text or it does not");
+	program.text_left = other.text_left = 0;
+	bee_images_take();
+	bee_images_take();
+	tap_ok(!bee_text_meets(0, ~0ull), "without images there is no text");
+}
+
 static void check_readers(void)
 {
 	const struct bee_image *(*const get[])(u64) = {bee_images_get_stub,
@@ -283,9 +338,9 @@ static void check_saved(void)
 	bytes = malloc(bee_images_size());
 	bee_images_save(bytes);
 	pair[1].text_left = 0;
-	tap_ok(bee_images_take() == &pair[1] && !bee_images_at(0),
+	tap_ok(bee_images_take() == &pair[1] && !count_images(),
 	       "the only image is gone");
-	tap_ok(!bee_images_restore(bytes) && !bee_images_at(1),
+	tap_ok(!bee_images_restore(bytes) && count_images() == 1,
 	       "one image is restored");
 	copy = bee_images_get_stub(pair[1].stubs);
 	tap_ok(copy && copy != &pair[1] && copy->text_left == 1 &&
@@ -328,6 +383,7 @@ int main(void)
 	bee.options = &options;
 	check_refused();
 	check_mapped();
+	check_text();
 	check_found();
 	check_readers();
 	check_saved();
