@@ -135,7 +135,9 @@ void abi_freeze(struct abi_proc *p, u32 on);
 
 /* The number of threads that have not exited. */
 u32 abi_snap_live(const struct abi_proc *p);
-/* Why the process cannot be saved: a part of a sentence in why, and 1; or 0. */
+/* Why the process cannot be saved: a part of a sentence in why, and 1;
+ * ABI_SNAP_SOON if it probably can in a moment; or 0. */
+#define ABI_SNAP_SOON 2
 int abi_snap_judge(struct abi_proc *p, char *why, u64 size);
 
 void abi_snap_process(struct abi_proc *p, struct abi_snap_process *out);

@@ -148,17 +148,19 @@ static const char *name_kind(const struct abi_desc *d)
 static int judge_numbers(struct abi_proc *p, char *why, u64 size)
 {
 	const struct abi_desc *d;
+	int rc = 0;
 	u32 fd;
 
-	for (fd = 0; fd < ABI_FD_MAX; fd++) {
+	for (fd = 0; fd < ABI_FD_MAX && rc != 1; fd++) {
 		if (!p->fds.slot[fd].desc)
 			continue;
 		d = &p->fds.desc[p->fds.slot[fd].desc - 1];
-		if (!kind_of(p, d))
-			return write_reason(why, size, "descriptor ", fd,
-					    name_kind(d));
+		if (kind_of(p, d))
+			continue;
+		write_reason(why, size, "descriptor ", fd, name_kind(d));
+		rc = d->kind == ABI_DESC_DIR ? ABI_SNAP_SOON : 1;
 	}
-	return 0;
+	return rc;
 }
 
 /*
@@ -202,6 +204,8 @@ static int judge_areas(struct abi_proc *p, char *why, u64 size)
 
 int abi_snap_judge(struct abi_proc *p, char *why, u64 size)
 {
+	int rc;
+
 	if (p->child || p->vfork.thread)
 		return write_reason(why, size,
 				    "it is not the first process of its run",
@@ -212,7 +216,8 @@ int abi_snap_judge(struct abi_proc *p, char *why, u64 size)
 	if (p->fds.locked_files)
 		return write_reason(why, size, "it holds locks of files", ~0ull,
 				    "");
-	return judge_numbers(p, why, size) || judge_areas(p, why, size);
+	rc = judge_numbers(p, why, size);
+	return rc != 1 && judge_areas(p, why, size) ? 1 : rc;
 }
 
 /* Records ------------------------------------------------------------------ */

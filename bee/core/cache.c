@@ -48,6 +48,11 @@ struct parts {
 
 static const char no_room[] = "for another place";
 
+u64 bee_rewriter_revision(void)
+{
+	return BEE_REVISION;
+}
+
 static u64 page_up(u64 len)
 {
 	return (len + SKEP_PAGE_SIZE - 1) & ~(u64)(SKEP_PAGE_SIZE - 1);

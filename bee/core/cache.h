@@ -16,6 +16,9 @@ struct bee_cache {
 	u64 room, room_end; /* space for a library's stubs; else 0 */
 };
 
+/* The version of the rewriter: another one may make other text. */
+u64 bee_rewriter_revision(void);
+
 /* A valid image of a library, whose stubs do not fit here: keep the file. */
 #define BEE_CACHE_ELSEWHERE 1
 

@@ -12,6 +12,7 @@
 #define RANGES_MAX 0x40000u
 #define EDGES_MAX 256u
 #define FILE_MAX (2ull << 30)
+#define O_NONBLOCK 0x800u /* a pipe in place of a file must not block */
 #define S_IFMT 0170000u
 #define S_IFREG 0100000u
 
@@ -347,4 +348,26 @@ int bee_image_rewrite(struct bee_work *w)
 		w->os->mem_release(rw->stubs_addr, rw->stubs_len);
 	bee_image_free(w->image);
 	return err;
+}
+
+s64 bee_file_digest(const struct abi_host *os, const char *path, u8 digest[32])
+{
+	struct abi_open open = {.path = path, .flags = O_NONBLOCK};
+	struct bee_file_id id;
+	struct skep_sha256 sha;
+	u8 *bytes;
+	u64 len;
+	s64 err = os->file_open(&open);
+
+	if (err)
+		return err;
+	err = bee_image_read(os, open.handle, &bytes, &len, &id);
+	os->file_close(open.handle);
+	if (err)
+		return err;
+	bee_sha256_init(&sha);
+	skep_sha256_update(&sha, bytes, len);
+	skep_sha256_final(&sha, digest);
+	bee_os_free(bytes, len);
+	return 0;
 }

@@ -14,6 +14,9 @@
 s64 bee_image_read(const struct abi_host *os, s32 handle, u8 **bytes, u64 *len,
 		   struct bee_file_id *id);
 
+/* The SHA-256 of such a file. 0 or an errno. */
+s64 bee_file_digest(const struct abi_host *os, const char *path, u8 digest[32]);
+
 /* Rewriting (image.c) ------------------------------------------------------ */
 
 /* image->plan is complete, and the text is in writable memory. */
