@@ -5,6 +5,7 @@
  */
 #include "abi/include/page.h"
 #include "base/errno.h"
+#include "bee/core/cache.h"
 #include "bee/core/core.h"
 #include "bee/core/freeze.h"
 #include "bee/core/image.h"
@@ -405,10 +406,12 @@ static int judge_files(struct bee_save *s)
 
 int bee_save_judge(struct bee_save *s)
 {
+	int rc = abi_snap_judge(bee.proc, s->why, sizeof(s->why));
+
 	s->failed = 0;
-	if (abi_snap_judge(bee.proc, s->why, sizeof(s->why)))
+	if (rc == 1 || bee_images_visit(judge_library, s) || judge_files(s))
 		return -1;
-	return bee_images_visit(judge_library, s) ?: judge_files(s);
+	return rc;
 }
 
 static void put_all(struct bee_save *s)
@@ -430,7 +433,7 @@ static int begin_file(struct bee_save *s)
 
 	if (s->buf)
 		return s->failed ? -1 : 0;
-	if (bee_save_judge(s))
+	if (bee_save_judge(s) < 0)
 		return -1;
 	s->written = 0;
 	s->buf = bee_os_alloc(BUF);
@@ -442,10 +445,44 @@ static int begin_file(struct bee_save *s)
 	return s->failed ? -1 : 0;
 }
 
+struct nth {
+	u32 left;
+	struct bee_snap_file file;
+};
+
+static int copy_path(void *to, const struct bee_image *image)
+{
+	struct nth *n = to;
+
+	if (n->left--)
+		return 0;
+	abi_strcpy(n->file.path, image->path, sizeof(n->file.path));
+	return 1;
+}
+
+/* Reading and writing may take long, so no image is held meanwhile. */
+static void put_files(struct bee_save *s)
+{
+	static struct nth n;
+	u32 i;
+
+	for (i = 0; !s->failed; i++) {
+		n = (struct nth){i, {.revision = bee_rewriter_revision()}};
+		if (!bee_images_visit(copy_path, &n))
+			return;
+		if (*n.file.path &&
+		    bee_file_digest(bee.os, n.file.path, n.file.sha256))
+			bee_save_fail(s, "the library ", n.file.path,
+				      " cannot be read");
+		put_record(s, BEE_SNAP_FILE, &n.file, sizeof(n.file));
+	}
+}
+
 void bee_save_early(struct bee_save *s)
 {
 	if (begin_file(s))
 		return;
+	put_files(s);
 	s->early = bee_early_new();
 	if (s->early)
 		bee_save_rounds(s);

@@ -27,6 +27,7 @@ static u64 round_up(u64 n)
 static u64 fixed_size(u32 type)
 {
 	static const u64 size[] = {
+		[BEE_SNAP_FILE] = sizeof(struct bee_snap_file),
 		[BEE_SNAP_CPU] = sizeof(struct bee_snap_cpu),
 		[BEE_SNAP_PROGRAM] = sizeof(struct bee_snap_program),
 		[BEE_SNAP_PROCESS] = sizeof(struct abi_snap_process),
@@ -43,10 +44,12 @@ static u64 fixed_size(u32 type)
 
 static int order_wrong(const struct parse *p, u32 type)
 {
-	if (type < BEE_SNAP_EARLY || type > BEE_SNAP_END || p->ended)
+	if (type < BEE_SNAP_FILE || type > BEE_SNAP_END || p->ended)
 		return 1;
-	if (type == BEE_SNAP_EARLY)
-		return p->type != BEE_SNAP_EARLY;
+	if (type <= BEE_SNAP_EARLY)
+		return type < p->type;
+	if (type == BEE_SNAP_CPU)
+		return p->type > BEE_SNAP_EARLY;
 	if (type <= BEE_SNAP_PROCESS) /* exactly one of each, first */
 		return type != p->type + 1;
 	if (p->type < BEE_SNAP_PROCESS)
@@ -65,6 +68,12 @@ static int area_wrong(struct parse *p, const struct abi_snap_area *a)
 	if (!(a->bits & ABI_SNAP_COMMITTED) || a->prot & ABI_PROT_EXEC)
 		p->area_end = 0; /* has no pages */
 	return a->start > a->end;
+}
+
+int bee_snap_file_wrong(const struct bee_snap_file *file)
+{
+	return (*file->path && *file->path != '/') ||
+	       !abi_is_string(file->path, sizeof(file->path));
 }
 
 int bee_snap_pages_wrong(u64 addr, u64 bytes)
@@ -115,6 +124,8 @@ static int payload_wrong(struct parse *p, u32 type, const u8 *payload, u64 len)
 	if (fixed_size(type) && len != fixed_size(type))
 		return 1;
 	switch (type) {
+	case BEE_SNAP_FILE:
+		return bee_snap_file_wrong((const void *)payload);
 	case BEE_SNAP_EARLY:
 		return pages_at(payload, len) == 1;
 	case BEE_SNAP_CPU:
@@ -147,7 +158,7 @@ static int payload_wrong(struct parse *p, u32 type, const u8 *payload, u64 len)
 static int walk_sections(struct bee_snapshot *s)
 {
 	const struct bee_snap_section *head;
-	struct parse p = {.s = s, .type = BEE_SNAP_EARLY};
+	struct parse p = {.s = s, .type = BEE_SNAP_FILE};
 	u64 at = sizeof(struct bee_snap_head);
 
 	while (at < s->len) {

@@ -3,8 +3,9 @@
  * The snapshot file: docs/design/snapshot.md. A head, sections, and the SHA-256
  * of both. Each section has a head, and its payload is filled up with zeros to
  * a multiple of 8. Sections come in the order of their types; each AREA is
- * followed by its pages. EARLY pages were sent while the program ran: later
- * ones replace earlier ones, and those that lie in no area count for nothing.
+ * followed by its pages. FILE and EARLY were sent while the program ran. FILE
+ * is for who can refuse while it still does. Of EARLY pages later ones replace
+ * earlier ones, and those that lie in no area count for nothing.
  * Numbers are little-endian.
  */
 #ifndef BEE_CORE_SNAPSHOT_H
@@ -14,7 +15,7 @@
 #include "bee/core/bee.h"
 
 #define BEE_SNAP_MAGIC "beesnap\n"
-#define BEE_SNAP_VERSION 5u
+#define BEE_SNAP_VERSION 6u
 #define BEE_SNAP_DIGEST 32u
 #define BEE_SNAP_PAGES 256u /* most pages of one section */
 #define BEE_SNAP_PIPE_MAX (1u << 20)
@@ -26,7 +27,8 @@ struct bee_snap_head {
 };
 
 enum bee_snap_type {
-	BEE_SNAP_EARLY = 1, /* as PAGE */
+	BEE_SNAP_FILE = 1, /* struct bee_snap_file */
+	BEE_SNAP_EARLY,	   /* as PAGE */
 	BEE_SNAP_CPU,
 	BEE_SNAP_PROGRAM,
 	BEE_SNAP_PROCESS, /* struct abi_snap_process */
@@ -74,6 +76,14 @@ struct bee_snap_library {
 	char path[ABI_PATH_MAX];
 };
 
+/* A file with text that the program had mapped when its memory was first sent.
+ * Without a path: the program itself. */
+struct bee_snap_file {
+	u64 revision; /* of the rewriter */
+	u8 sha256[32];
+	char path[ABI_PATH_MAX];
+};
+
 struct bee_snap_pipe {
 	u32 pipe, capacity;
 };
@@ -100,8 +110,9 @@ const char *bee_snap_parse(struct bee_snapshot *s, const u8 *bytes, u64 len);
  * among those that it keeps. `bytes` has a struct bee_snap_head at least. */
 const char *bee_snap_head_wrong(const u8 *bytes);
 const char *bee_snap_walk(struct bee_snapshot *s, const u8 *bytes, u64 len);
-/* Whether no section has such pages. */
+/* Whether no section has such pages, or such a file. */
 int bee_snap_pages_wrong(u64 addr, u64 bytes);
+int bee_snap_file_wrong(const struct bee_snap_file *file);
 /* The next section of `type` from *at on, which starts at 0 and is advanced;
  * NULL: there is none. */
 const void *bee_snap_next(const struct bee_snapshot *s, u64 *at, u32 type,
@@ -172,7 +183,8 @@ void bee_save_early(struct bee_save *s);
 int bee_save_is_loading(struct bee_save *s);
 /* Frees what both have. */
 void bee_save_end(struct bee_save *s);
-/* The same judgement without a file; threads may run. */
+/* The same judgement without a file; threads may run. ABI_SNAP_SOON: the same,
+ * but in a moment it may be another one. */
 int bee_save_judge(struct bee_save *s);
 
 /* Of save.c, for pages.c. The failure is -1, and the first one counts. */

@@ -27,6 +27,7 @@ static pid_t pid; /* of bee */
 static int sock;
 static struct skep_snapshot_answer answer;
 static u32 live; /* of the next ask */
+static u32 fits; /* the last one that goes on has said so */
 
 static void start_bee(char **argv)
 {
@@ -52,14 +53,25 @@ static void start_bee(char **argv)
 	sock = pair[0];
 }
 
+/* The next byte of bee's; -1: there is none. */
+static int next_byte(void)
+{
+	struct pollfd wait = {.fd = sock, .events = POLLIN};
+	char byte;
+
+	return poll(&wait, 1, 20000) > 0 && recv(sock, &byte, 1, 0) == 1 ? byte
+									 : -1;
+}
+
 /* bee says so when the program is about to run. */
 static int has_begun(void)
 {
-	struct pollfd wait = {.fd = sock, .events = POLLIN};
-	char byte = 1;
+	int byte = next_byte();
 
-	return poll(&wait, 1, 20000) > 0 && recv(sock, &byte, 1, 0) == 1 &&
-	       !byte;
+	fits = byte == SKEP_SNAPSHOT_FITS;
+	if (fits)
+		byte = next_byte();
+	return !byte;
 }
 
 static void start_guest(const char *what)
@@ -295,7 +307,7 @@ static void test_live(void)
 	await_file("ready");
 	for (i = 0; i < 4; i++) {
 		tap_ok(ask_snapshot(SKEP_SNAPSHOT_GO) &&
-			       first_section() == BEE_SNAP_EARLY,
+			       first_section() == BEE_SNAP_FILE,
 		       "a program is saved while it runs: %s", answer.why);
 		if (!i)
 			pages = guest_pages();
@@ -314,7 +326,8 @@ static void test_live(void)
 		else
 			start_bee((char *[]){0, 0, 0, (char *)"--restore",
 					     (char *)"snap", 0});
-		tap_ok(has_begun(), "and goes on from the file or a pipe");
+		tap_ok(has_begun() && fits == i % 2,
+		       "and goes on from the file or a pipe");
 	}
 	tap_ok(finish_guest(), "each page is of the last moment");
 	start_guest("memory");
@@ -324,6 +337,41 @@ static void test_live(void)
 	say_byte(SKEP_SNAPSHOT_HURRY);
 	say_byte(1);
 	tap_ok(exit_code() == 125 && restore_guest(), "is whole");
+	live = 0;
+}
+
+/* Who gets the snapshot must say that it fits, or there is none. */
+static void test_await(void)
+{
+	static char part[65536];
+	struct pollfd wait = {.fd = -1, .events = POLLIN};
+	int ends[2];
+
+	live = SKEP_SNAPSHOT_AWAIT;
+	start_guest("memory");
+	await_file("ready");
+	wait.fd = sock;
+	send_ask(SKEP_SNAPSHOT_GO,
+		 open("snap", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+	tap_ok(!poll(&wait, 1, 500), "a program runs until its target fits");
+	say_byte(SKEP_SNAPSHOT_FITS);
+	tap_ok(await_answer(), "then it is saved");
+	if (pipe2(ends, O_CLOEXEC))
+		exit(1);
+	send_ask(SKEP_SNAPSHOT_HOLD, ends[1]);
+	wait.fd = ends[0]; /* until bee has nothing more to write */
+	while (poll(&wait, 1, 300) > 0 && read(ends[0], part, sizeof(part)) > 0)
+		;
+	close(ends[0]);
+	tap_ok(!await_answer() && *answer.why && !answer.rest_ns,
+	       "one whose target goes away does not stop: %s", answer.why);
+	send_ask(SKEP_SNAPSHOT_HOLD,
+		 open("snap", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+	say_byte(SKEP_SNAPSHOT_HURRY);
+	tap_ok(await_answer(), "one that is told to hurry does not wait");
+	say_byte(0);
+	say_byte(SKEP_SNAPSHOT_FITS); /* late */
+	tap_ok(finish_guest(), "it is unharmed");
 	live = 0;
 }
 
@@ -504,6 +552,7 @@ int main(int argc, char **argv)
 	test_stray();
 	test_pipe();
 	test_live();
+	test_await();
 	test_few_pages();
 	test_live_exec();
 	test_exec();

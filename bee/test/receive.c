@@ -5,12 +5,16 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include "bee/core/cache.h"
 #include "bee/core/core.h"
+#include "bee/core/image.h"
 #include "bee/core/snapshot.h"
 #include "bee/host/linux/host.h"
 #include "tests/tap.h"
@@ -27,6 +31,34 @@ static u64 room;
 void bee_sha256_init(struct skep_sha256 *s)
 {
 	skep_sha256_init(s);
+}
+
+const struct abi_host lin_host;
+int lin_control = -1;
+static int control; /* its other end */
+
+/* Whether it was said, once, that the program's files fit. */
+static int is_fit_said(void)
+{
+	char said[4];
+
+	return recv(control, said, sizeof(said), MSG_DONTWAIT) == 1 &&
+	       said[0] == SKEP_SNAPSHOT_FITS &&
+	       recv(control, said, sizeof(said), MSG_DONTWAIT) < 0;
+}
+
+u64 bee_rewriter_revision(void)
+{
+	return 7;
+}
+
+/* There is one library here, with a digest of fives. */
+s64 bee_file_digest(const struct abi_host *os, const char *path, u8 digest[32])
+{
+	if (os != &lin_host || strcmp(path, "/lib/a.so"))
+		return -ENOENT;
+	memset(digest, 5, 32);
+	return 0;
 }
 
 static void add_bytes(const void *from, u64 len)
@@ -55,6 +87,16 @@ static void add_pages(u32 type, u64 addr, u64 len, u8 byte)
 	add_bytes(&addr, 8);
 	memset(made + size, byte, len);
 	size += len;
+}
+
+static void add_file(const char *path, u64 revision, u8 byte)
+{
+	struct bee_snap_file file = {.revision = revision};
+
+	memset(file.sha256, byte, sizeof(file.sha256));
+	strcpy(file.path, path);
+	add_head(BEE_SNAP_FILE, sizeof(file));
+	add_bytes(&file, sizeof(file));
 }
 
 static void begin_file(void)
@@ -258,6 +300,64 @@ static void check_sections(void)
 	tap_ok(is_refused("no snapshot"), "another file");
 }
 
+/* A snapshot of which only so much has come that it can be refused. */
+static int is_file_refused(const char *path, u64 revision, u8 byte,
+			   const char *want)
+{
+	begin_file();
+	add_file("", 7, 0);
+	add_file(path, revision, byte);
+	return is_refused(want);
+}
+
+static void check_files(void)
+{
+	int ends[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends))
+		exit(1);
+	lin_control = ends[0];
+	control = ends[1];
+	begin_file();
+	add_file("", 7, 0);
+	add_file("/lib/a.so", 7, 5);
+	add_pages(BEE_SNAP_EARLY, PLACE, PAGE, 1);
+	add_rest();
+	end_file();
+	tap_ok(!receive_bytes(size) && is_fit_said(),
+	       "files that are here are taken, and it is said");
+	drop_received();
+	begin_file();
+	add_file("/lib/a.so", 7, 5);
+	tap_ok(is_refused("not valid") && !is_fit_said(),
+	       "it is not said before all of them have come");
+	tap_ok(is_file_refused("/lib/a.so", 7, 6,
+			       "the library /lib/a.so is another one here"),
+	       "another library, before memory has come");
+	tap_ok(!is_fit_said(), "it does not fit");
+	tap_ok(is_file_refused("/lib/b.so", 7, 5,
+			       "the library /lib/b.so cannot be read here"),
+	       "a library that is not here");
+	tap_ok(is_file_refused("/lib/a.so", 8, 5, "another version of bee"),
+	       "another rewriter");
+	tap_ok(is_file_refused("lib/a.so", 7, 5, "not valid"),
+	       "a path that is relative");
+	begin_file();
+	add_file("/lib/a.so", 7, 5);
+	memset(made + size - ABI_PATH_MAX, '/', ABI_PATH_MAX);
+	tap_ok(is_refused("not valid"), "a path without an end");
+	begin_file();
+	add_head(BEE_SNAP_FILE, sizeof(struct bee_snap_file) - 8);
+	add_zeros(sizeof(struct bee_snap_file));
+	tap_ok(is_refused("not valid"), "a file of another size");
+	begin_file();
+	add_pages(BEE_SNAP_EARLY, PLACE, PAGE, 1);
+	add_file("/lib/a.so", 7, 5);
+	add_rest();
+	end_file();
+	tap_ok(is_refused("not valid"), "a file after memory");
+}
+
 static void add_many(void)
 {
 	const u64 len = sizeof(struct bee_snap_pipe) + 4096;
@@ -309,6 +409,7 @@ int main(void)
 	check_whole();
 	check_torn();
 	check_sections();
+	check_files();
 	check_growth();
 	return tap_done();
 }

@@ -12,7 +12,7 @@ import struct
 import sys
 
 HEAD = struct.Struct("<IIQ")
-LIBRARY, AREA = 5, 6
+LIBRARY, AREA = 6, 7
 FIELDS = {"text": 0, "text_end": 8, "offset": 16, "stubs": 24, "stubs_end": 32}
 DIGEST, IS_LOADER, PATH = 40, 72, 80
 

@@ -105,12 +105,10 @@ check_moments() {
 	result $? "threads, timers, vector registers, files and a pipe: any moment"
 }
 
-# All -------------------------------------------------------------------------
-
 gap=4 # which its monotonic time must not show
 goes_on "a restored program keeps its number and clocks" self
 gap=0
-for what in signals files events timers loading memory; do
+for what in signals files events timers loading listings memory; do
 	goes_on "a restored program keeps its $what" $what
 done
 for guest in "$g/held-glibc-dynamic" "$g/held-musl-dynamic"; do
@@ -132,14 +130,14 @@ socket descriptor 3 is a socket
 pair descriptor 3 is a socket
 eventfd descriptor 3 is an eventfd that another process has or had
 inotify descriptor 3 is neither a file nor a folder
-memfd was removed
 half pipe whose other end is closed
 shared shared mapping
 mapped shared mapping
 sysv System V
 flock is locked
 lock locks
-removed was removed
+linked was removed
+listing is a folder that it is listing
 beyond a mapping reaches beyond the end of its file
 proc is a file of /proc
 code code that it made

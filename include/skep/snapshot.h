@@ -5,8 +5,12 @@
  * ask, with the descriptor of a file or pipe that is open for writing, which
  * bee closes before the answer; the answer; and if the program was saved and
  * `end` is not 0, one byte: 0 lets it go on, 1 ends it. If the ask is `live`,
- * most of the memory is written while the program runs; until the answer a byte
- * of SKEP_SNAPSHOT_HURRY may bring it to rest earlier. The user of the socket
+ * most of the memory is written while the program runs, and with
+ * SKEP_SNAPSHOT_AWAIT the program rests only after a byte of
+ * SKEP_SNAPSHOT_FITS; until the answer a byte of SKEP_SNAPSHOT_HURRY may bring
+ * it to rest earlier. Before the byte of a program that goes on bee sends
+ * SKEP_SNAPSHOT_FITS, if the files that it has mapped are the same here, which
+ * it knows before the rest of the snapshot has come. The user of the socket
  * is trusted with the program's memory. Both sides are of one machine and one
  * release.
  */
@@ -22,10 +26,14 @@ enum skep_snapshot_end {
 };
 
 #define SKEP_SNAPSHOT_HURRY 2
+#define SKEP_SNAPSHOT_FITS 3
+
+#define SKEP_SNAPSHOT_LIVE 1 /* values of `live` */
+#define SKEP_SNAPSHOT_AWAIT 2
 
 struct skep_snapshot_ask {
-	u32 end; /* enum skep_snapshot_end */
-	u32 live;
+	u32 end;  /* enum skep_snapshot_end */
+	u32 live; /* or 0 */
 };
 
 struct skep_snapshot_answer {

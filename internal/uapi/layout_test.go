@@ -39,6 +39,7 @@ var layouts = map[string]any{
 
 var numbers = map[string]uint64{
 	"SKEP_SNAPSHOT_GO": SnapshotGo, "SKEP_SNAPSHOT_HOLD": SnapshotHold, "SKEP_SNAPSHOT_HURRY": SnapshotHurry,
+	"SKEP_SNAPSHOT_FITS": SnapshotFits, "SKEP_SNAPSHOT_LIVE": SnapshotLive, "SKEP_SNAPSHOT_AWAIT": SnapshotAwait,
 	"SKEP_SESSION_REVISION": SessionRevision, "SKEP_SESSION_MAGIC": SessionMagic,
 	"SKEP_FRAME_MAX": FrameMax, "SKEP_SESSION_WINDOW": SessionWindow,
 	"SKEP_ACK_EVERY": AckEvery, "SKEP_PING_SECONDS": PingSeconds, "SKEP_LAST": FlagLast, "SKEP_AGAIN": FlagAgain,

@@ -11,6 +11,15 @@ const (
 // SnapshotHurry is a byte for a program that is being saved while it runs: it is to rest soon.
 const SnapshotHurry = 2
 
+// SnapshotFits is a byte: the files that the program has mapped are the same at its target.
+const SnapshotFits = 3
+
+// Values of SnapshotAsk.Live; 0: it is written at rest.
+const (
+	SnapshotLive  = 1
+	SnapshotAwait = 2 // and does not rest before SnapshotFits
+)
+
 // SnapshotAsk is struct skep_snapshot_ask.
 type SnapshotAsk struct {
 	End  uint32

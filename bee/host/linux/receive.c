@@ -8,10 +8,14 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 
+#include "bee/core/cache.h"
 #include "bee/core/core.h"
+#include "bee/core/image.h"
 #include "bee/core/snapshot.h"
 #include "host.h"
 
@@ -22,10 +26,12 @@
 struct receiver {
 	struct skep_sha256 sha;
 	int fd;
-	u32 later; /* a section other than EARLY has come */
+	u32 last; /* type of the last section */
 	u64 len, room;
 	u8 *bytes; /* all but early pages */
 	u8 *spare; /* for early pages outside of guest memory */
+	struct bee_snap_file file;
+	char why[ABI_PATH_MAX + 100]; /* or empty */
 };
 
 /* The mirror of each range of guest addresses; MAP_FAILED: there is none. */
@@ -128,23 +134,55 @@ static int take_early(struct receiver *r, u64 len)
 	u64 addr;
 	u8 *to;
 
-	if (r->later || len < 8 || read_part(r, &addr, 8) ||
+	if (r->last > BEE_SNAP_EARLY || len < 8 || read_part(r, &addr, 8) ||
 	    bee_snap_pages_wrong(addr, len - 8))
 		return -1;
 	to = find_mirror(addr, len - 8);
 	return read_part(r, to ? to : r->spare, len - 8);
 }
 
+/* What could be known only when the program stands still would be too late. */
+static int take_file(struct receiver *r, u64 len)
+{
+	struct bee_snap_file *f = &r->file;
+	u8 digest[sizeof(f->sha256)];
+
+	if (r->last > BEE_SNAP_FILE || len != sizeof(*f) ||
+	    read_part(r, f, len) || bee_snap_file_wrong(f))
+		return -1;
+	r->last = BEE_SNAP_FILE;
+	if (f->revision != bee_rewriter_revision())
+		snprintf(r->why, sizeof(r->why),
+			 "another version of bee wrote it, which rewrites "
+			 "programs in another way");
+	else if (*f->path && bee_file_digest(&lin_host, f->path, digest))
+		snprintf(r->why, sizeof(r->why),
+			 "the library %s cannot be read here", f->path);
+	else if (*f->path && memcmp(digest, f->sha256, sizeof(digest)))
+		snprintf(r->why, sizeof(r->why),
+			 "the library %s is another one here", f->path);
+	return *r->why ? -1 : 0;
+}
+
 /* 1: that was the last one. */
 static int take_section(struct receiver *r)
 {
+	const char fits = SKEP_SNAPSHOT_FITS;
 	struct bee_snap_section head;
 
 	if (read_part(r, &head, HEAD))
 		return -1;
-	if (head.type == BEE_SNAP_EARLY)
-		return take_early(r, head.len);
-	r->later = 1;
+	if (head.type == BEE_SNAP_FILE)
+		return take_file(r, head.len);
+	if (r->last == BEE_SNAP_FILE && lin_control >= 0)
+		send(lin_control, &fits, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+	if (head.type == BEE_SNAP_EARLY) {
+		if (take_early(r, head.len))
+			return -1;
+		r->last = BEE_SNAP_EARLY;
+		return 0;
+	}
+	r->last = head.type;
 	if (!find_room(r, HEAD) || head.len > ~0ull - 7)
 		return -1;
 	memcpy(r->bytes + r->len, &head, HEAD);
@@ -167,6 +205,8 @@ static const char *take_all(struct receiver *r, struct bee_snapshot *s)
 		return why;
 	while (!(last = take_section(r)))
 		;
+	if (*r->why)
+		return r->why;
 	if (last < 0 || lin_read_all(r->fd, said, sizeof(said)))
 		return "it ended early, or its contents are not valid";
 	skep_sha256_final(&r->sha, digest);
@@ -179,9 +219,12 @@ static const char *take_all(struct receiver *r, struct bee_snapshot *s)
 
 const char *lin_receive(int fd, struct bee_snapshot *s, u8 **bytes, u64 *room)
 {
-	struct receiver r = {.fd = fd, .room = 4 * STEP};
+	static struct receiver r;
 	const char *why = "there is too little memory";
 
+	memset(&r, 0, sizeof(r));
+	r.fd = fd;
+	r.room = 4 * STEP;
 	bee_sha256_init(&r.sha);
 	r.bytes = bee_os_alloc(r.room);
 	r.spare = bee_os_alloc(STEP);

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,10 +36,11 @@
 #define SWAPPED (1ull << 62)
 #define REST_NS 5000000000ull /* threads must come to rest in this time */
 #define STEP_US 200
-#define LOAD_US 5000
-#define LOAD_TRIES 100u
+#define SOON_US 5000
+#define SOON_TRIES 100u
 #define ENDED 125 /* exit code of a program that ended after it was saved */
 #define OUT 0x10000u
+#define AWAIT_MS 20
 
 /* What save.c needs -------------------------------------------------------- */
 
@@ -48,6 +50,7 @@ struct out {
 	struct skep_snapshot_ask ask;
 	struct skep_snapshot_answer answer;
 	_Alignas(16) u8 key[LIN_DIGEST_KEY];
+	u32 fits;  /* the target has said so */
 	int watch; /* -1: the kernel does not tell which pages are written */
 	u64 len;
 	u8 buf[OUT];
@@ -61,17 +64,23 @@ static s64 flush_out(struct out *o)
 	return err;
 }
 
+static int is_advice(char byte)
+{
+	return byte == SKEP_SNAPSHOT_HURRY || byte == SKEP_SNAPSHOT_FITS;
+}
+
 /* The command has died: nobody will give the file its name. It may also say
- * that there is no time for more rounds. */
+ * that there is no time for more rounds, or that the target fits. */
 static int is_alone(struct out *o)
 {
 	char byte = 0;
 	ssize_t n =
 		recv(o->sock, &byte, 1, MSG_PEEK | MSG_DONTWAIT | MSG_TRUNC);
 
-	if (n == 1 && byte == SKEP_SNAPSHOT_HURRY) {
+	if (n == 1 && is_advice(byte)) {
 		recv(o->sock, &byte, 1, MSG_DONTWAIT);
-		o->save.hurry = 1;
+		o->save.hurry |= byte == SKEP_SNAPSHOT_HURRY;
+		o->fits |= byte == SKEP_SNAPSHOT_FITS;
 	}
 	return !n;
 }
@@ -200,15 +209,18 @@ static int has_children(void)
 	return !waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT);
 }
 
+/* 0, or as bee_save_judge. */
 static int judge_program(struct out *o, struct skep_snapshot_answer *a)
 {
-	if (has_children())
+	int rc = -1;
+
+	if (has_children()) {
 		set_why(a, "it has child processes");
-	else if (bee_save_judge(&o->save))
-		set_why(a, o->save.why);
-	else
-		return 0;
-	return -1;
+		return rc;
+	}
+	rc = bee_save_judge(&o->save);
+	set_why(a, rc ? o->save.why : "");
+	return rc;
 }
 
 /* Guest threads may wait for the helper to pass on signals. */
@@ -231,22 +243,46 @@ static int come_to_rest(struct skep_snapshot_answer *a)
 	return 0;
 }
 
-/* A thread that maps a library gets time to end that. */
-static int rest_between_loads(struct out *o, u64 *start)
+static void let_go_on(void)
+{
+	lin_helper_settle();
+	usleep(SOON_US);
+}
+
+/* While it runs, a program that lists a folder gets time to end that. */
+static int judge_running(struct out *o)
+{
+	int rc = 0;
+	u32 tries;
+
+	for (tries = 0; tries < SOON_TRIES; tries++) {
+		rc = judge_program(o, &o->answer);
+		if (rc <= 0)
+			break;
+		let_go_on();
+	}
+	return rc;
+}
+
+/* So does a thread that maps a library. */
+static int come_to_good_rest(struct out *o, u64 *start)
 {
 	u32 tries;
 
-	for (tries = 0; tries < LOAD_TRIES; tries++) {
-		*start = (u64)lin_clock(ABI_CLOCK_MONOTONIC);
-		if (judge_program(o, &o->answer) || come_to_rest(&o->answer))
+	for (tries = 0; tries < SOON_TRIES; tries++) {
+		if (judge_running(o))
 			return -1;
-		if (!bee_save_is_loading(&o->save))
-			break;
+		*start = (u64)lin_clock(ABI_CLOCK_MONOTONIC);
+		if (come_to_rest(&o->answer))
+			return -1;
+		if (bee_save_judge(&o->save) <= 0 &&
+		    !bee_save_is_loading(&o->save))
+			return 0;
 		bee_thaw();
-		lin_helper_settle();
-		usleep(LOAD_US);
+		let_go_on();
 	}
-	return tries == LOAD_TRIES ? come_to_rest(&o->answer) : 0;
+	*start = (u64)lin_clock(ABI_CLOCK_MONOTONIC);
+	return come_to_rest(&o->answer);
 }
 
 static void save_file(struct out *o)
@@ -369,7 +405,7 @@ static void await_end(int sock, u32 how)
 
 	do
 		n = recv(sock, &end, 1, 0);
-	while (n < 0 ? errno == EINTR : n && end == SKEP_SNAPSHOT_HURRY);
+	while (n < 0 ? errno == EINTR : n && is_advice(end));
 	if (n == 1 ? end : how == SKEP_SNAPSHOT_HOLD)
 		lin_proc_exit(ENDED << 8);
 }
@@ -392,7 +428,9 @@ static void finish_ask(struct out *o)
 	int sock = o->sock;
 	u32 end = o->ask.end;
 
-	if (!*o->answer.why && !rest_between_loads(o, &start)) {
+	if (!*o->answer.why && o->save.failed)
+		set_why(&o->answer, o->save.why); /* it need not stop */
+	if (!*o->answer.why && !come_to_good_rest(o, &start)) {
 		o->answer.rest_ns = (u64)lin_clock(ABI_CLOCK_MONOTONIC) - start;
 		save_file(o);
 	}
@@ -446,11 +484,34 @@ static void call_helper(void)
 	}
 }
 
+/* The program runs until its target is known to fit. If it does not, the pipe
+ * is closed. */
+static void await_fit(struct out *o)
+{
+	struct pollfd ends[2] = {{.fd = o->sock, .events = POLLIN},
+				 {.fd = o->save.handle}};
+
+	if (o->ask.live != SKEP_SNAPSHOT_AWAIT || !o->save.written ||
+	    flush_out(o))
+		return;
+	while (!o->fits && !o->save.hurry && !o->save.failed) {
+		if (is_alone(o) || ends[1].revents & POLLERR)
+			bee_save_fail(&o->save, "the target does not take it",
+				      "", "");
+		else if (__atomic_load_n(&live_state, __ATOMIC_SEQ_CST) !=
+			 LIVE_RUNS)
+			return;
+		else
+			poll(ends, 2, AWAIT_MS);
+	}
+}
+
 static void *run_rounds(void *arg)
 {
 	struct out *o = arg;
 
 	bee_save_early(&o->save);
+	await_fit(o);
 	if (change_live(LIVE_RUNS, LIVE_DONE)) {
 		call_helper();
 		return NULL;
@@ -497,7 +558,7 @@ static void answer_ask(int sock, int fd, const struct skep_snapshot_ask *ask)
 	}
 	o->ask = *ask;
 	if (ask->live && sock == lin_control && !*o->answer.why &&
-	    !judge_program(o, &o->answer)) {
+	    !judge_running(o)) {
 		o->watch = lin_written_open();
 		o->save.watches = o->watch >= 0;
 		live = o;

@@ -52,6 +52,7 @@ static u64 build_sections(u8 *to, u64 size, const uint8_t *in, size_t len)
 	struct bee_snap_section head = {0};
 	u64 at = sizeof(struct bee_snap_head), n;
 	static const u32 lens[] = {0,
+				   sizeof(struct bee_snap_file),
 				   8 + SKEP_PAGE_SIZE,
 				   sizeof(struct bee_snap_cpu),
 				   sizeof(struct bee_snap_program),
@@ -68,8 +69,8 @@ static u64 build_sections(u8 *to, u64 size, const uint8_t *in, size_t len)
 				   0};
 
 	while (len >= 4) {
-		head.type = in[0] % 16;
-		head.len = head.type < 15 ? lens[head.type] : 5;
+		head.type = in[0] % 17;
+		head.len = head.type < 16 ? lens[head.type] : 5;
 		head.len += in[1] & 0x80 ? in[1] & 0x7f : 0;
 		n = in[2] < len - 3 ? in[2] : len - 3;
 		if (at + sizeof(head) + head.len + 8 > size)

@@ -4,6 +4,7 @@
  * the file `go` exists, and then says whether it is unharmed. usage: held WHAT
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -74,8 +75,6 @@ static void take_thing(const char *what)
 		wait(NULL);
 	} else if (!strcmp(what, "inotify"))
 		inotify_init();
-	else if (!strcmp(what, "memfd"))
-		memfd_create("x", 0);
 	else if (!strcmp(what, "half")) {
 		if (pipe(fd) || close(fd[1]))
 			report_wrong("pipe");
@@ -91,10 +90,13 @@ static void take_thing(const char *what)
 		struct flock lock = {.l_type = F_WRLCK};
 
 		fcntl(open_file("locked"), F_SETLK, &lock);
-	} else if (!strcmp(what, "removed")) {
-		open_file("removed");
-		unlink("removed");
-	} else if (!strcmp(what, "beyond"))
+	} else if (!strcmp(what, "linked")) {
+		open_file("linked");
+		if (link("linked", "other") || unlink("linked"))
+			report_wrong("link");
+	} else if (!strcmp(what, "listing"))
+		readdir(opendir("."));
+	else if (!strcmp(what, "beyond"))
 		map_beyond();
 	else if (!strcmp(what, "proc"))
 		open("/proc/self/maps", O_RDONLY);
@@ -324,6 +326,23 @@ static void await_ready(int fd)
 
 /* Expirations that were not read, a timer that goes on, one that is off; a
  * signal that waits, and a set of signals. */
+/* Most of the time it lists a folder, but not for long. */
+static void check_listing(void)
+{
+	const struct timespec list = {0, 200000000}, rest = {0, 20000000};
+	DIR *dir;
+
+	say_ready();
+	while (access("go", F_OK)) {
+		dir = opendir(".");
+		if (!dir || !readdir(dir))
+			report_wrong("a folder");
+		nanosleep(&list, NULL);
+		closedir(dir);
+		nanosleep(&rest, NULL);
+	}
+}
+
 static void check_timers(void)
 {
 	int once = start_timer(1, 0), many = start_timer(1, 50000000);
@@ -479,6 +498,8 @@ int main(int argc, char **argv)
 		check_timers();
 	} else if (!strcmp(what, "loading")) {
 		check_loading();
+	} else if (!strcmp(what, "listings")) {
+		check_listing();
 	} else if (!strcmp(what, "memory")) {
 		check_memory(argc > 2 ? atoi(argv[2]) : 4);
 	} else if (!strcmp(what, "busy")) {
