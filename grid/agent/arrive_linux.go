@@ -102,6 +102,7 @@ func (m *movable) receive(a *arrival, r *io.PipeReader) {
 	sum := sha256.New()
 	all := io.TeeReader(bufio.NewReaderSize(r, proto.ExecFrameMax), sum)
 	if a.err = m.launch(true); a.err == nil {
+		go m.watchArrival(m.process, m.errs, m.note)
 		a.err = m.fill(all)
 	}
 	if a.err == nil {
@@ -109,6 +110,16 @@ func (m *movable) receive(a *arrival, r *io.PipeReader) {
 	}
 	a.digest = hex.EncodeToString(sum.Sum(nil))
 	r.CloseWithError(errors.New("it is not needed"))
+}
+
+// watchArrival ends the leg if what arrives cannot be restored here. Then the program has not stopped yet.
+func (m *movable) watchArrival(p *process, errs *outlet, note *lines) {
+	err := startError(p, errs, note)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.sealed {
+		m.failed <- err
+	}
 }
 
 // has reports whether a process waits for the end of this image.

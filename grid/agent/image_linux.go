@@ -49,11 +49,17 @@ func (c *capped) Write(p []byte) (int, error) {
 	return c.w.Write(p)
 }
 
-// packSnapshot writes what bee writes, in parts, because nobody knows how much that will be.
-func packSnapshot(t *tar.Writer, r io.Reader) (n uint64, err error) {
+// packSnapshot writes what bee writes to a pipe, in parts, because nobody knows how much that will be. It
+// calls idle when bee writes nothing more: it may wait for an answer to what it wrote.
+func packSnapshot(t *tar.Writer, r *os.File, idle func() error) (n uint64, err error) {
 	buf := make([]byte, 1<<20)
 	for {
-		k, err := io.ReadFull(r, buf)
+		k, err := r.Read(buf)
+		for k > 0 && k < len(buf) && err == nil && pipeBytes(r) > 0 {
+			var more int
+			more, err = r.Read(buf[k:])
+			k += more
+		}
 		if k > 0 {
 			if err := t.WriteHeader(&tar.Header{Name: imageSnapshot, Mode: 0o600, Size: int64(k)}); err != nil {
 				return n, err
@@ -63,8 +69,11 @@ func packSnapshot(t *tar.Writer, r io.Reader) (n uint64, err error) {
 			}
 			n += uint64(k)
 		}
-		if err == io.EOF || err == io.ErrUnexpectedEOF {
+		if err == io.EOF {
 			return n, nil
+		}
+		if err == nil && pipeBytes(r) == 0 {
+			err = errors.Join(t.Flush(), idle())
 		}
 		if err != nil {
 			return n, err

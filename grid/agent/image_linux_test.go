@@ -5,11 +5,13 @@ package agent
 import (
 	"archive/tar"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -31,7 +33,16 @@ func makeJobDirs(t *testing.T) string {
 func packBytes(snapshot, dir string) (*bytes.Buffer, error) {
 	var image bytes.Buffer
 	w := tar.NewWriter(&image)
-	if _, err := packSnapshot(w, strings.NewReader(snapshot)); err != nil {
+	from, to, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer from.Close()
+	go func() {
+		io.WriteString(to, snapshot)
+		to.Close()
+	}()
+	if _, err := packSnapshot(w, from, beIdle); err != nil {
 		return nil, err
 	}
 	return &image, packFolders(w, dir)
@@ -240,7 +251,8 @@ func newHostileBee(t *testing.T, size, said int) *hostileBee {
 	ours, theirs := os.NewFile(uintptr(pair[0]), "ours"), os.NewFile(uintptr(pair[1]), "theirs")
 	t.Cleanup(func() { ours.Close(); theirs.Close() })
 	a := &Agent{config: Config{Limits: proto.Limits{Memory: 1 << 20, Disk: 1 << 20}}}
-	h := &hostileBee{t, &movable{agent: a, exec: &proto.Exec{}, process: &process{}, control: ours, dir: makeJobDirs(t)}, make(chan int, 1)}
+	h := &hostileBee{t, &movable{agent: a, exec: &proto.Exec{}, process: &process{}, control: ours, dir: makeJobDirs(t),
+		ctx: t.Context(), changed: make(chan struct{})}, make(chan int, 1)}
 	go h.answer(theirs, size, said)
 	return h
 }
@@ -276,26 +288,50 @@ func (h *hostileBee) answer(sock *os.File, size, said int) {
 	h.wrote <- wrote
 }
 
+func beIdle() error { return nil }
+
 // A program that writes more than it may have, in the place of its bee, fills nobody's disk.
 func TestHostileSnapshot(t *testing.T) {
 	const size = 64 << 20
 	h := newHostileBee(t, size, size)
 	var got counter
-	if _, _, err := h.movable.pack(&got, h.movable.imageMost(), true); !errors.Is(err, errLarge) {
+	if _, _, err := h.movable.pack(&got, beIdle, h.movable.imageMost(), proto.ExecSave{Serial: 1, Hold: true}); !errors.Is(err, errLarge) {
 		t.Errorf("a snapshot of %d bytes: %v", size, err)
 	}
 	if wrote := <-h.wrote; got > 4<<20 || wrote > 8<<20 {
 		t.Errorf("%d bytes were stored, and %d taken", got, wrote)
 	}
 	h = newHostileBee(t, 5000, 6000)
-	if _, _, err := h.movable.pack(&got, h.movable.imageMost(), true); err == nil || !strings.Contains(err.Error(), "bee wrote 5000 bytes and says that it wrote 6000") {
+	if _, _, err := h.movable.pack(&got, beIdle, h.movable.imageMost(), proto.ExecSave{Serial: 1, Hold: true}); err == nil || !strings.Contains(err.Error(), "bee wrote 5000 bytes and says that it wrote 6000") {
 		t.Errorf("a snapshot without its end: %v", err)
 	}
 	h = newHostileBee(t, 5000, 5000)
-	if _, _, err := h.movable.pack(&got, h.movable.imageMost(), true); err != nil {
+	if _, _, err := h.movable.pack(&got, beIdle, h.movable.imageMost(), proto.ExecSave{Serial: 1, Hold: true}); err != nil {
 		t.Error(err)
 	}
 }
+
+// A program that is to go on is not saved any further, however slow the way is.
+func TestSaveIsGivenUp(t *testing.T) {
+	h := newHostileBee(t, 1<<40, 0)
+	h.movable.exec.Limits = proto.Limits{Memory: 1 << 50}
+	var resume sync.Once
+	way := writerFunc(func(p []byte) (int, error) {
+		resume.Do(func() {
+			resumed, _ := json.Marshal(proto.ExecSave{Serial: 7})
+			h.movable.take(proto.ExecResume, resumed)
+		})
+		return len(p), nil
+	})
+	if _, _, err := h.movable.pack(way, beIdle, 1<<62, proto.ExecSave{Serial: 7, Hold: true}); err == nil {
+		t.Error("it was saved")
+	}
+	<-h.wrote
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 // A file of a program may have more bytes than space. It is not written into an image.
 func TestSparseFile(t *testing.T) {
@@ -305,7 +341,7 @@ func TestSparseFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got counter
-	if _, _, err := h.movable.pack(&got, h.movable.imageMost(), true); !errors.Is(err, errLarge) || got > 4<<20 {
+	if _, _, err := h.movable.pack(&got, beIdle, h.movable.imageMost(), proto.ExecSave{Serial: 1, Hold: true}); !errors.Is(err, errLarge) || got > 4<<20 {
 		t.Errorf("a file of 1 TiB: %v, %d bytes", err, got)
 	}
 }

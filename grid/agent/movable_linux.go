@@ -62,6 +62,8 @@ type movable struct {
 	stop   context.CancelFunc // of ctx
 	path   string             // of the program
 	begin  chan string
+	begun  chan bool  // the program runs, or its process has ended
+	failed chan error // what arrives cannot be restored here
 	out    *outlet
 	errs   *outlet
 	in     *inlet
@@ -101,7 +103,7 @@ func (a *Agent) execMovable(ctx context.Context, cancel context.CancelFunc, e *p
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	m := &movable{agent: a, exec: e, stream: s, ctx: ctx, stop: stop, cancel: cancel, begin: make(chan string, 1),
-		changed: make(chan struct{})}
+		failed: make(chan error, 1), changed: make(chan struct{})}
 	owner := "exec " + e.ID
 	defer a.ownArea().store.Unpin(owner)
 	if err := m.prepare(owner); err != nil {
@@ -113,7 +115,7 @@ func (a *Agent) execMovable(ctx context.Context, cancel context.CancelFunc, e *p
 	}
 	m.in = in
 	defer in.close()
-	if err := s.sendJSON(proto.ExecReady, proto.ExecCPU{CPU: a.mover.cpu, Early: true}); err != nil {
+	if err := s.sendJSON(proto.ExecReady, proto.ExecCPU{CPU: a.mover.cpu, Early: true, Fits: true}); err != nil {
 		return 0, err
 	}
 	defer m.close()
@@ -124,6 +126,8 @@ func (a *Agent) execMovable(ctx context.Context, cancel context.CancelFunc, e *p
 	select {
 	case image := <-m.begin:
 		return m.run(image)
+	case err := <-m.failed:
+		return 0, err
 	case <-ctx.Done():
 		return 0, errStopped
 	}
@@ -187,6 +191,9 @@ func (m *movable) take(t proto.ExecType, p []byte) bool {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		go m.save(v, m.runs)
+		return true
+	case proto.ExecFits:
+		m.control.Write([]byte{uapi.SnapshotFits})
 		return true
 	case proto.ExecResume:
 		if json.Unmarshal(p, &v) != nil {
@@ -321,22 +328,35 @@ func (m *movable) start(c *command) error {
 	if err != nil {
 		return err
 	}
-	m.process, m.control = p, p.stream.(*os.File)
+	m.process, m.control, m.begun = p, p.stream.(*os.File), make(chan bool, 1)
+	go m.awaitBegin(m.control, m.begun)
 	return nil
+}
+
+// awaitBegin reads what bee says before the program runs.
+func (m *movable) awaitBegin(control *os.File, begun chan bool) {
+	var b [1]byte
+	for {
+		n, _ := control.Read(b[:])
+		if n != 1 || b[0] != uapi.SnapshotFits {
+			begun <- n == 1
+			return
+		}
+		m.mu.Lock()
+		tells := m.exec.Fits && !m.sealed
+		m.mu.Unlock()
+		if tells {
+			m.stream.send(proto.ExecFits, nil)
+		}
+	}
 }
 
 // awaitStart waits until the program runs, or has ended without having run.
 func (m *movable) awaitStart() error {
-	begun := make(chan bool, 1)
-	go func() {
-		var b [1]byte
-		n, _ := m.control.Read(b[:])
-		begun <- n == 1
-	}()
 	select {
 	case <-m.ctx.Done():
 		return errStopped
-	case ok := <-begun:
+	case ok := <-m.begun:
 		if ok {
 			m.mu.Lock()
 			m.runs = true
@@ -344,15 +364,20 @@ func (m *movable) awaitStart() error {
 			return m.stream.send(proto.ExecStarted, nil)
 		}
 	}
-	<-m.process.done
-	m.errs.wait()
+	return startError(m.process, m.errs, m.note)
+}
+
+// startError says why a process ended before its program ran.
+func startError(p *process, errs *outlet, note *lines) error {
+	<-p.done
+	errs.wait()
 	switch {
-	case m.process.exit.Error != "":
-		return errors.New(m.process.exit.Error)
-	case m.note.lastSentence() != "":
-		return failf(proto.ReasonError, uapi.EBadModule, "%s", m.note.lastSentence())
+	case p.exit.Error != "":
+		return errors.New(p.exit.Error)
+	case note.lastSentence() != "":
+		return failf(proto.ReasonError, uapi.EBadModule, "%s", note.lastSentence())
 	}
-	return fmt.Errorf("it did not start: %s", m.process.exit)
+	return fmt.Errorf("it did not start: %s", p.exit)
 }
 
 // Saving ----------------------------------------------------------------------
@@ -360,19 +385,22 @@ func (m *movable) awaitStart() error {
 // askTimeout is what bee may take for a snapshot.
 const askTimeout = 5 * time.Minute
 
-// ask has bee write the program to a pipe and hold it; if live is set, most of it while it runs,
+// ask has bee write the program to a pipe and hold it; if it is to be held, most of it while it runs,
 // unless it is paused. bee closes the pipe before it answers.
-func (m *movable) ask(w int, live bool) (uapi.SnapshotAnswer, error) {
+func (m *movable) ask(w int, v proto.ExecSave) (uapi.SnapshotAnswer, error) {
 	var answer uapi.SnapshotAnswer
 	raw, err := m.control.SyscallConn()
 	if err != nil {
 		return answer, errors.Join(err, unix.Close(w))
 	}
-	v := uapi.SnapshotAsk{End: uapi.SnapshotHold}
-	if live && !m.process.isPaused() {
-		v.Live = 1
+	how := uapi.SnapshotAsk{End: uapi.SnapshotHold}
+	if v.Hold && !m.process.isPaused() {
+		how.Live = uapi.SnapshotLive
+		if v.Await {
+			how.Live = uapi.SnapshotAwait
+		}
 	}
-	ask := uapi.Append(nil, v)
+	ask := uapi.Append(nil, how)
 	var sent error
 	err = raw.Write(func(fd uintptr) bool {
 		sent = unix.Sendmsg(int(fd), ask, unix.UnixRights(w), nil, unix.MSG_NOSIGNAL)
@@ -428,22 +456,29 @@ func openPipe() (r *os.File, w int, err error) {
 }
 
 // pack writes an image of at most `most` bytes to w. If it returns no error, the program is held since the time began.
-// bee writes to a pipe, not to a file: it stands in the memory of the program, and would be
+// It gives up when the program is to go on. bee writes to a pipe, not to a file: it stands in the memory of the program, and would be
 // bounded by nothing.
-func (m *movable) pack(w io.Writer, most uint64, live bool) (began time.Time, a proto.ExecAccount, err error) {
+func (m *movable) pack(w io.Writer, idle func() error, most uint64, v proto.ExecSave) (began time.Time, a proto.ExecAccount, err error) {
 	r, end, err := openPipe()
 	if err != nil {
 		return began, a, err
 	}
 	defer r.Close()
+	over := make(chan struct{})
+	defer close(over)
+	go func() {
+		if m.awaitResume(v.Serial, over) {
+			r.Close() // bee gives up, and the program goes on or need not stop
+		}
+	}()
 	t := tar.NewWriter(&capped{w, most})
 	done := make(chan saved, 1)
 	go func() {
-		n, err := packSnapshot(t, r)
+		n, err := packSnapshot(t, r, idle)
 		r.Close() // bee waits for nothing
 		done <- saved{n, err}
 	}()
-	answer, err := m.ask(end, live)
+	answer, err := m.ask(end, v)
 	if err != nil {
 		r.Close()
 		<-done
@@ -505,7 +540,7 @@ func (m *movable) trySave(v proto.ExecSave) error {
 		to = file
 	}
 	sum, count := sha256.New(), new(counter)
-	began, account, err := m.pack(io.MultiWriter(to, sum, count), most, v.Hold)
+	began, account, err := m.pack(io.MultiWriter(to, sum, count), stream.Flush, most, v)
 	if err != nil {
 		return err
 	}
@@ -532,7 +567,7 @@ func (m *movable) trySave(v proto.ExecSave) error {
 	if stream.Flush() != nil || m.stream.sendJSON(proto.ExecSaved, end) != nil || !v.Hold {
 		return nil
 	}
-	if m.awaitResume(v.Serial) {
+	if m.awaitResume(v.Serial, nil) {
 		m.goOn()
 	}
 	return nil
@@ -555,8 +590,8 @@ func (m *movable) tempFile() (*os.File, error) {
 	return f, err
 }
 
-// awaitResume waits until a program that is held goes on; false: it is to end.
-func (m *movable) awaitResume(serial int) bool {
+// awaitResume waits until a program is to go on; false: it is to end, or over is closed.
+func (m *movable) awaitResume(serial int, over <-chan struct{}) bool {
 	for {
 		m.mu.Lock()
 		done, changed := m.resumed == serial, m.changed
@@ -566,6 +601,8 @@ func (m *movable) awaitResume(serial int) bool {
 		}
 		select {
 		case <-changed:
+		case <-over:
+			return false
 		case <-m.ctx.Done():
 			return false
 		}

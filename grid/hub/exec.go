@@ -193,7 +193,7 @@ func (h *Hub) newExec(id string, v ExecRequest, by viewer) (*execution, error) {
 	x := newExecution(n, by)
 	h.execs[id] = x
 	err = h.publish(v.Node, proto.VerbExec, proto.Exec{ID: id, Program: v.Program, Name: v.Name,
-		Args: v.Args, Env: v.Env, Limits: v.Limits, Update: v.Update, Logs: v.Logs, Session: v.Session, Movable: v.Movable, CPU: v.cpu}, nil)
+		Args: v.Args, Env: v.Env, Limits: v.Limits, Update: v.Update, Logs: v.Logs, Session: v.Session, Movable: v.Movable, CPU: v.cpu, Fits: v.Movable}, nil)
 	if err != nil {
 		delete(h.execs, id)
 	}

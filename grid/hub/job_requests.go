@@ -92,34 +92,46 @@ func (h *Hub) moveTarget(j *job, from, name string) (NodeInfo, error) {
 	return NodeInfo{}, fmt.Errorf("there is no node %s: `skep nodes` lists them", name)
 }
 
-// leave moves a job to another node that has room, for a reason of move.Job.Leave. It reports
-// whether the move begins: there may be no such node, or the job may be about to be saved.
-func (j *job) leave(must string) (begins bool) {
-	from := j.info().nodeID
-	for _, n := range j.hub.movers(j.req.On) {
-		if n.ID != from && n.Free > 0 {
-			j.happen(func(now time.Time) []move.Action {
-				list := j.machine.Leave(now, n.ID, must)
-				begins = list != nil
-				return list
-			})
-			return begins
+// leave moves a job to another node that has room, for a reason of move.Job.Leave, and returns
+// that node: one that has not refused the job if there is one. It returns no name if no move
+// begins: there may be no such node, or the job may be about to be saved.
+func (j *job) leave(must string) (to string) {
+	list := j.hub.movers(j.req.On)
+	j.happen(func(now time.Time) []move.Action {
+		_, _, from := j.machine.State()
+		list = slices.DeleteFunc(list, func(n NodeInfo) bool { return n.ID == from || n.Free <= 0 })
+		at := slices.IndexFunc(list, func(n NodeInfo) bool { return !j.machine.HasRefused(n.ID) })
+		if at < 0 && must != "" { // it cannot stay, so each is asked again
+			at = 0
 		}
-	}
-	return false
+		if at < 0 || at == len(list) {
+			return nil
+		}
+		actions := j.machine.Leave(now, list[at].ID, must)
+		if actions != nil {
+			to = list[at].ID
+		}
+		return actions
+	})
+	return to
 }
 
 // leaveNode moves the jobs of a node that is drained, each as soon as it can. One that cannot be
-// saved is asked once, since a try stops it for a moment.
+// saved is asked once, since a try stops it for a moment; one that a target refuses does not stop.
 func (h *Hub) leaveNode(id string) {
 	poll := time.NewTicker(jobTick)
 	defer poll.Stop()
-	asked := map[*job]bool{}
+	asked := map[*job]string{}
 	for h.roster.isDrained(id) {
 		waits := false
 		for _, j := range h.jobsOf(id) {
-			asked[j] = asked[j] || j.leave("")
-			waits = waits || !asked[j]
+			moving, refused := j.attempt(asked[j])
+			if !moving && (asked[j] == "" || refused) {
+				if to := j.leave(""); to != "" {
+					asked[j], moving = to, true
+				}
+			}
+			waits = waits || moving || asked[j] == ""
 		}
 		if !waits {
 			return
@@ -130,6 +142,14 @@ func (h *Hub) leaveNode(id string) {
 		case <-poll.C:
 		}
 	}
+}
+
+// attempt reports whether a job is being moved, and whether a node has refused it.
+func (j *job) attempt(to string) (moving, refused bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	state, _, _ := j.machine.State()
+	return state == move.Asking || state == move.Freezing, j.machine.HasRefused(to)
 }
 
 // jobsOf returns the jobs that a node has.

@@ -200,7 +200,7 @@ func (j *job) do(list []move.Action) {
 			i := j.images[a.Image]
 			l.start(i.input, proto.ExecRestore, []byte(i.digest))
 		case move.Freeze:
-			l.sendJSON(proto.ExecFreeze, proto.ExecSave{Serial: int(a.Serial), Hold: a.Hold})
+			l.sendJSON(proto.ExecFreeze, proto.ExecSave{Serial: int(a.Serial), Hold: a.Hold, Await: a.Hold && l.awaits()})
 		case move.Resume:
 			l.sendJSON(proto.ExecResume, proto.ExecSave{Serial: int(a.Serial)})
 		case move.Kill:

@@ -28,6 +28,7 @@ type leg struct {
 	dead   bool
 	ready  bool
 	early  bool // it takes an image before it is to start from it
+	fits   bool // its node knows FITS
 	passed bool // it was sent one
 	cpu    string
 	base   uint64 // input that an earlier leg had read
@@ -128,7 +129,7 @@ func (l *leg) take(kind proto.ExecType, p []byte) error {
 			return errors.New("its answer cannot be read")
 		}
 		j.happen(func(now time.Time) []move.Action {
-			l.cpu, l.early, l.ready = v.CPU, v.Early, true
+			l.cpu, l.early, l.fits, l.ready = v.CPU, v.Early, v.Fits, true
 			return j.machine.Ready(now, l.number)
 		})
 	case proto.ExecStarted:
@@ -156,6 +157,12 @@ func (l *leg) take(kind proto.ExecType, p []byte) error {
 		})
 	case proto.ExecLeave:
 		go j.leave(move.OwnerNeeds)
+	case proto.ExecFits:
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		if state, leg, _ := j.machine.State(); state == move.Freezing && l.number == j.machine.Target() && j.legs[leg].fits {
+			j.legs[leg].send(proto.ExecFits, nil)
+		}
 	case proto.ExecExit, proto.ExecFailed, proto.ExecRefused:
 		j.happen(func(now time.Time) []move.Action { return l.ended(now, kind, bytes.Clone(p)) })
 	default:
@@ -274,6 +281,13 @@ func (l *leg) findAhead() *leg {
 	}
 	to.passed = true
 	return to
+}
+
+// awaits reports whether a program that is to be saved waits until its target has said that its
+// files fit. The lock is held.
+func (l *leg) awaits() bool {
+	to := l.job.legs[l.job.machine.Target()]
+	return to != nil && to.early && to.fits && !to.passed && l.fits
 }
 
 func (l *leg) abortImage() {

@@ -87,22 +87,23 @@ type Job struct {
 	to     string
 	last   Leg
 
-	serial Serial
-	asked  bool   // by a user, who waits for Answer
-	leaves bool   // nobody asked: its node is drained
-	must   string // nobody asked: why it cannot stay; or empty
-	image  string // the last checkpoint
-	begun  bool   // leg was told to start
-	saved  time.Time
-	due    time.Time
-	failed map[string]bool // nodes that said that they cannot restore it
-	tries  int
-	told   string // the last reason why there was no checkpoint
+	serial  Serial
+	asked   bool   // by a user, who waits for Answer
+	leaves  bool   // nobody asked: its node is drained
+	must    string // nobody asked: why it cannot stay; or empty
+	image   string // the last checkpoint
+	begun   bool   // leg was told to start
+	saved   time.Time
+	due     time.Time
+	failed  map[string]bool // nodes that said that they cannot restore it
+	refused map[string]bool // targets of moves that were given up, since it started on its node
+	tries   int
+	told    string // the last reason why there was no checkpoint
 }
 
 // New returns a program that is to start on a node.
 func New(now time.Time, r Rules, node string) (*Job, []Action) {
-	j := &Job{rules: r, leg: 1, last: 1, node: node, saved: now, due: now.Add(r.Ready), failed: map[string]bool{}}
+	j := &Job{rules: r, leg: 1, last: 1, node: node, saved: now, due: now.Add(r.Ready), failed: map[string]bool{}, refused: map[string]bool{}}
 	return j, []Action{{Do: Open, Leg: 1, Node: node}}
 }
 
@@ -114,6 +115,9 @@ func (j *Job) Target() Leg { return j.target }
 
 // Image returns the last checkpoint, empty if there is none.
 func (j *Job) Image() string { return j.image }
+
+// HasRefused reports whether a node did not take the program since it runs where it is.
+func (j *Job) HasRefused(node string) bool { return j.refused[node] }
 
 // Holds reports whether output waits for the next checkpoint.
 func (j *Job) Holds() bool { return j.rules.Every > 0 }
@@ -204,6 +208,7 @@ func (j *Job) Started(now time.Time, leg Leg) []Action {
 	}
 	j.state, j.saved, j.tries = Running, now, 0
 	clear(j.failed)
+	clear(j.refused)
 	list := j.answer("")
 	if !j.Holds() && j.image != "" { // its output goes on: it is no checkpoint any more
 		list = append(list, Action{Do: Forget, Image: j.image})
@@ -232,6 +237,7 @@ func (j *Job) abandon(now time.Time, why string) []Action {
 	if j.state == Freezing {
 		list = append(list, Action{Do: Resume, Leg: j.leg, Serial: j.serial})
 	}
+	j.refused[j.to] = true
 	j.state, j.target = Running, 0
 	if text := j.must + ", but another one does not take it: " + why; j.must == ShutDown && j.told != text {
 		j.told = text

@@ -123,3 +123,21 @@ func run(t *testing.T, every time.Duration, lines string) {
 		t.Log("\n" + got)
 	}
 }
+
+// A node that refused a program is known until the program runs elsewhere.
+func TestHasRefused(t *testing.T) {
+	s := script{now: time.Unix(0, 0)}
+	s.job, _ = New(s.now, DefaultRules, "a")
+	for _, line := range []string{"ready 1", "started 1", "move b", "refused 2 it has another library"} {
+		s.event(line)
+	}
+	if !s.job.HasRefused("b") || s.job.HasRefused("c") {
+		t.Error("b has refused it, and c has not")
+	}
+	for _, line := range []string{"move c", "ready 3", "saved 1 i", "started 3"} {
+		s.event(line)
+	}
+	if s.job.HasRefused("b") {
+		t.Error("it was refused elsewhere")
+	}
+}

@@ -41,6 +41,7 @@ const (
 	ExecSaved   // the image is complete: ExecImageEnd
 	ExecUnsaved // it is not saved and goes on: ExecWhy
 	ExecLeave   // the owner of the node needs it: the program is to be moved
+	ExecFits    // the target has the same files; from the hub, to the source: it does. With Exec.Fits only
 	execEnd
 )
 
@@ -48,12 +49,14 @@ const (
 type ExecCPU struct {
 	CPU   string `json:"cpu"`
 	Early bool   `json:"early,omitempty"` // it takes IMAGE before RESTORE
+	Fits  bool   `json:"fits,omitempty"`  // it knows FITS
 }
 
 // ExecSave names one of the times that a program is saved.
 type ExecSave struct {
 	Serial int  `json:"serial"`
-	Hold   bool `json:"hold,omitempty"` // it does not go on before Resume
+	Hold   bool `json:"hold,omitempty"`  // it does not go on before Resume
+	Await  bool `json:"await,omitempty"` // it does not stop before FITS
 }
 
 // ExecImageEnd follows the bytes of an image.

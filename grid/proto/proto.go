@@ -521,6 +521,8 @@ type Exec struct {
 	// of the node on which it runs now (ExecCPU); "": it begins.
 	Movable bool   `json:"movable,omitempty"`
 	CPU     string `json:"cpu,omitempty"`
+	// Fits: the hub knows ExecFits.
+	Fits bool `json:"fits,omitempty"`
 }
 
 // Stop asks an agent to end.

@@ -33,6 +33,7 @@ type scene struct {
 	dir     string
 	address string
 	token   string
+	slots   string // of the next agent
 	hub     *exec.Cmd
 	agents  map[string]*exec.Cmd
 	said    watch.Text
@@ -42,7 +43,7 @@ var joinLine = regexp.MustCompile(`SKEP_TOKEN=(\S+) skep join (\S+)`)
 
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	s := &scene{t: t, build: built.Folder(t, "make test T=moves"), agents: map[string]*exec.Cmd{}}
+	s := &scene{t: t, build: built.Folder(t, "make test T=moves"), slots: "2", agents: map[string]*exec.Cmd{}}
 	dir, err := os.MkdirTemp("", "m") // short, for the paths of sockets
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +83,11 @@ func (s *scene) skep(args ...string) *exec.Cmd {
 
 func (s *scene) start(stdout io.Writer, args ...string) *exec.Cmd {
 	s.t.Helper()
-	cmd := s.skep(args...)
+	return s.run(stdout, s.skep(args...))
+}
+
+func (s *scene) run(stdout io.Writer, cmd *exec.Cmd) *exec.Cmd {
+	s.t.Helper()
 	cmd.Stdout, cmd.Stderr = stdout, &s.said
 	if err := cmd.Start(); err != nil {
 		s.t.Fatal(err)
@@ -122,11 +127,25 @@ func (s *scene) must(args ...string) string {
 
 func (s *scene) startAgent(name string) {
 	s.t.Helper()
-	args := []string{"join", "--state", s.path(name), "--name", name, "--slots", "2"}
+	s.startAgentBy(nil, name)
+}
+
+// startAgentBy has a command start an agent, in a place of its own.
+func (s *scene) startAgentBy(by []string, name string) {
+	s.t.Helper()
+	args := []string{"join", "--state", s.path(name), "--name", name, "--slots", s.slots}
 	if _, err := os.Stat(s.path(name)); err != nil {
 		args = append(args, s.address, "--token", s.token)
 	}
-	s.agents[name] = s.start(&s.said, args...)
+	cmd := s.skep(args...)
+	if by != nil {
+		path, err := exec.LookPath(by[0])
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		cmd.Path, cmd.Args = path, append(by, cmd.Args...)
+	}
+	s.agents[name] = s.run(&s.said, cmd)
 }
 
 func (s *scene) await(what string, f func() bool) {
