@@ -80,6 +80,7 @@ enum abi_snap_kind {
 	ABI_SNAP_NULL,	   /* /dev/null and its like, by path */
 	ABI_SNAP_STD,	   /* the host's stream `std` */
 	ABI_SNAP_PIPE,	   /* an end of pipe `pipe` of this process */
+	ABI_SNAP_REMOVED,  /* a regular file without a name: number `pipe` */
 	ABI_SNAP_EVENT,	   /* an eventfd of this process */
 	ABI_SNAP_EPOLL,	   /* its entries are struct abi_snap_watch */
 	ABI_SNAP_TIMER,	   /* a timerfd */
@@ -91,7 +92,8 @@ struct abi_snap_desc {
 	u32 kind;  /* enum abi_snap_kind */
 	u32 type, flags;
 	u32 std;
-	u32 pipe, writes; /* PIPE: its number; 1: the end to write to */
+	u32 pipe, writes; /* PIPE: its number; 1: the end to write to;
+			     REMOVED: which file */
 	u32 semaphore;	  /* EVENT: 1 if it is one (EFD_SEMAPHORE) */
 	/* pos of EVENT: its counter; of TIMER: expirations that were not read;
 	 * of SIGNAL: its set */

@@ -202,6 +202,7 @@ static u32 desc_kind(u32 kind)
 {
 	switch (kind) {
 	case ABI_SNAP_FILE:
+	case ABI_SNAP_REMOVED:
 		return ABI_DESC_FILE;
 	case ABI_SNAP_DIR:
 		return ABI_DESC_DIR;

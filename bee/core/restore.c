@@ -15,6 +15,9 @@
 /* Flags of open(2): the access mode, APPEND, NONBLOCK, SYNC, DIRECT, LARGEFILE,
  * NOATIME, PATH. */
 #define KEPT 0x34dc03u
+#define O_RDWR 2u
+#define O_CREAT 0x40u
+#define O_EXCL 0x80u
 #define O_DIRECTORY 0x10000u
 #define S_IFMT 0170000u
 #define S_IFREG 0100000u
@@ -389,6 +392,8 @@ static int restore_desc(struct restore *r, const struct abi_snap_desc *from)
 	d = *from;
 	d.path[sizeof(d.path) - 1] = 0;
 	switch (d.kind) {
+	case ABI_SNAP_REMOVED: /* all of one file together */
+		return 0;
 	case ABI_SNAP_FILE:
 	case ABI_SNAP_DIR:
 		err = open_path(r, &d, &handle);
@@ -434,6 +439,147 @@ static int make_pipe(struct restore *r, const struct bee_snap_pipe *p, u64 len)
 	return 0;
 }
 
+/* Removed files ------------------------------------------------------------ */
+
+/* A name that the file has until all of its descriptions are there. */
+static s64 make_name(struct restore *r, const char *folder,
+		     struct abi_open *open)
+{
+	static char path[ABI_PATH_MAX];
+	struct abi_text t;
+	u64 number;
+	s64 err = r->os->random(&number, sizeof(number));
+
+	if (err)
+		return err;
+	abi_text_init(&t, path, sizeof(path));
+	abi_text_str(&t, folder);
+	abi_text_str(&t, ".removed-");
+	abi_text_hex(&t, number, 16);
+	open->path = path;
+	open->mode = 0600;
+	open->flags = O_RDWR | O_CREAT | O_EXCL;
+	return r->os->file_open(open);
+}
+
+/* Makes it where it was or, if that folder is gone, where such files are. */
+static s64 make_removed(struct restore *r, const char *old,
+			struct abi_open *open)
+{
+	static const char *const folders[] = {"/dev/shm/", "/tmp/", "/var/tmp/",
+					      "/"};
+	static char folder[ABI_PATH_MAX];
+	u64 n = abi_strcpy(folder, old, sizeof(folder) - 32);
+	s64 err = -LINUX_ENOENT;
+	u32 i;
+
+	while (n && folder[n - 1] != '/')
+		n--;
+	folder[n] = 0;
+	if (n > 1)
+		err = make_name(r, folder, open);
+	for (i = n > 1; err && i < sizeof(folders) / sizeof(folders[0]); i++)
+		err = make_name(r, folders[i], open);
+	return err;
+}
+
+static s64 write_whole(struct restore *r, s32 handle, u64 offset,
+		       const void *bytes, u64 len)
+{
+	struct abi_io io = {(void *)(__UINTPTR_TYPE__)bytes, len, (s64)offset};
+	s64 n;
+
+	for (; io.len; io.len -= (u64)n) {
+		n = r->os->file_write(handle, &io);
+		if (n <= 0)
+			return n ? n : -LINUX_EIO;
+		io.buf = (u8 *)io.buf + n;
+		io.offset += n;
+	}
+	return 0;
+}
+
+static s64 fill_removed(struct restore *r, const struct bee_snap_removed *f,
+			s32 handle)
+{
+	struct abi_file_op op = {.verb = ABI_FILE_TRUNCATE, .len = f->size};
+	const struct bee_snap_content *c;
+	u64 at = 0, len;
+	s64 err = r->os->file(handle, &op);
+
+	while (err >= 0 &&
+	       (c = bee_snap_next(r->s, &at, BEE_SNAP_CONTENT, &len)))
+		if (c->number == f->number)
+			err = write_whole(r, handle, c->offset, c + 1,
+					  len - sizeof(*c));
+	if (err < 0)
+		return err;
+	op = (struct abi_file_op){.verb = ABI_FILE_CHMOD,
+				  .mode = f->mode & 07777};
+	err = r->os->file(handle, &op);
+	if (err < 0)
+		return err;
+	op = (struct abi_file_op){.verb = ABI_FILE_UTIMENS,
+				  .times = {f->atime_ns, f->mtime_ns}};
+	return r->os->file(handle, &op);
+}
+
+static int open_removed(struct restore *r, const struct bee_snap_removed *f,
+			const char *path)
+{
+	const struct abi_snap_desc *d;
+	struct abi_open open;
+	u64 at = 0, len;
+
+	while ((d = bee_snap_next(r->s, &at, BEE_SNAP_DESC, &len))) {
+		if (d->kind != ABI_SNAP_REMOVED || d->pipe != f->number)
+			continue;
+		open = (struct abi_open){.path = path,
+					 .flags = d->flags & KEPT};
+		if (r->os->file_open(&open))
+			return report_failure(
+				r, "a removed file cannot be opened", "", "");
+		if (abi_restore_desc(bee.proc, d, open.handle))
+			return report_damage(r, "descriptors");
+	}
+	return 0;
+}
+
+static const char *find_path(struct restore *r, u32 number)
+{
+	const struct abi_snap_desc *d;
+	u64 at = 0, len;
+
+	while ((d = bee_snap_next(r->s, &at, BEE_SNAP_DESC, &len)))
+		if (d->kind == ABI_SNAP_REMOVED && d->pipe == number &&
+		    abi_is_string(d->path, sizeof(d->path)))
+			return d->path;
+	return "";
+}
+
+static int restore_removed(struct restore *r, const struct bee_snap_removed *f)
+{
+	struct abi_path_op unlink = {.verb = ABI_PATH_UNLINK};
+	struct abi_open open = {0};
+	s64 err = make_removed(r, find_path(r, f->number), &open);
+	int rc = 0;
+
+	if (err)
+		return report_failure(
+			r, "no folder has room for a removed file", "", "");
+	/* before its mode and times are set, which opening needs and changes */
+	rc = open_removed(r, f, open.path);
+	if (!rc && fill_removed(r, f, open.handle))
+		rc = report_failure(r, "a removed file cannot be filled", "",
+				    "");
+	unlink.path = open.path;
+	if (r->os->path(&unlink) < 0 && !rc)
+		rc = report_failure(r, "a removed file keeps its name ",
+				    open.path, "");
+	r->os->file_close(open.handle);
+	return rc;
+}
+
 static int restore_files(struct restore *r)
 {
 	const void *p;
@@ -441,6 +587,10 @@ static int restore_files(struct restore *r)
 
 	while ((p = bee_snap_next(r->s, &at, BEE_SNAP_PIPE, &len)))
 		if (make_pipe(r, p, len))
+			return -1;
+	at = 0;
+	while ((p = bee_snap_next(r->s, &at, BEE_SNAP_REMOVED, &len)))
+		if (restore_removed(r, p))
 			return -1;
 	at = 0;
 	while ((p = bee_snap_next(r->s, &at, BEE_SNAP_DESC, &len)))

@@ -13,7 +13,6 @@
 
 #define BUF (BEE_SNAP_PAGES * (u64)SKEP_PAGE_SIZE)
 #define THREADS 1024u
-#define DESCS 2048u
 #define NUMBERS 1024u
 #define SEEK_FROM_HERE 1u
 
@@ -61,7 +60,7 @@ static void put_end(struct bee_save *s, u64 len)
 	bee_save_bytes(s, zeros, -len & 7);
 }
 
-static void put_record(struct bee_save *s, u32 type, const void *bytes, u64 len)
+void bee_save_record(struct bee_save *s, u32 type, const void *bytes, u64 len)
 {
 	bee_save_section(s, type, len);
 	bee_save_bytes(s, bytes, len);
@@ -141,7 +140,7 @@ static int put_library(void *to, const struct bee_image *image)
 	bee_sha256_init(&text.sha);
 	bee_image_visit_text(image, add_text, &text);
 	skep_sha256_final(&text.sha, l.digest);
-	put_record(s, BEE_SNAP_LIBRARY, &l, sizeof(l));
+	bee_save_record(s, BEE_SNAP_LIBRARY, &l, sizeof(l));
 	return s->failed;
 }
 
@@ -155,7 +154,7 @@ static void put_program(struct bee_save *s)
 	s64 user = 0, system = 0;
 
 	bee_snap_cpu_read(&cpu);
-	put_record(s, BEE_SNAP_CPU, &cpu, sizeof(cpu));
+	bee_save_record(s, BEE_SNAP_CPU, &cpu, sizeof(cpu));
 	program.monotonic_ns = (u64)bee.os->clock(ABI_CLOCK_MONOTONIC);
 	program.realtime_ns = (u64)bee.os->clock(ABI_CLOCK_REALTIME);
 	program.cpu_ns = (u64)bee.os->clock(ABI_CLOCK_PROCESS);
@@ -166,7 +165,7 @@ static void put_program(struct bee_save *s)
 	bee_sha256_init(&text.sha);
 	bee_image_visit_text(&bee.image, add_text, &text);
 	skep_sha256_final(&text.sha, program.text);
-	put_record(s, BEE_SNAP_PROGRAM, &program, sizeof(program));
+	bee_save_record(s, BEE_SNAP_PROGRAM, &program, sizeof(program));
 }
 
 static void put_process(struct bee_save *s)
@@ -174,7 +173,7 @@ static void put_process(struct bee_save *s)
 	static struct abi_snap_process process;
 
 	abi_snap_process(bee.proc, &process);
-	put_record(s, BEE_SNAP_PROCESS, &process, sizeof(process));
+	bee_save_record(s, BEE_SNAP_PROCESS, &process, sizeof(process));
 }
 
 /* Memory ------------------------------------------------------------------- */
@@ -184,7 +183,7 @@ static void put_area(struct bee_save *s, const struct abi_snap_area *a,
 {
 	if (!(a->prot & ABI_PROT_EXEC) && bee_text_meets(a->start, a->end))
 		bee_save_fail(s, "its text was made inexecutable", "", "");
-	put_record(s, BEE_SNAP_AREA, a, sizeof(*a));
+	bee_save_record(s, BEE_SNAP_AREA, a, sizeof(*a));
 	bee_save_pages(s, a, is_file);
 }
 
@@ -234,7 +233,7 @@ static void put_queue(struct bee_save *s, u32 thread)
 	u32 i;
 
 	for (i = 0; abi_snap_signal(bee.proc, thread, i, &signal); i++)
-		put_record(s, BEE_SNAP_SIGNAL, &signal, sizeof(signal));
+		bee_save_record(s, BEE_SNAP_SIGNAL, &signal, sizeof(signal));
 }
 
 static void put_signals(struct bee_save *s)
@@ -326,7 +325,7 @@ static void put_pipes(struct bee_save *s)
 	s32 handle = -1, found;
 	u32 i;
 
-	for (i = 0; i < DESCS; i++) {
+	for (i = 0; i < BEE_SNAP_DESCS; i++) {
 		found = abi_snap_desc(bee.proc, i, &d, &handle);
 		if (found < 0)
 			return;
@@ -345,12 +344,12 @@ static void put_desc(struct bee_save *s, struct abi_snap_desc *d, s32 handle)
 	}
 	if (d->kind == ABI_SNAP_FILE) {
 		find_position(d, handle);
-		if (digest_path(s, d, handle))
+		if (!bee_is_removed(d) && digest_path(s, d, handle))
 			return;
 	} else if (d->kind < ABI_SNAP_EVENT) {
 		d->pos = 0;
 	}
-	put_record(s, BEE_SNAP_DESC, d, sizeof(*d));
+	bee_save_record(s, BEE_SNAP_DESC, d, sizeof(*d));
 }
 
 static void put_watches(struct bee_save *s)
@@ -358,10 +357,10 @@ static void put_watches(struct bee_save *s)
 	struct abi_snap_watch w;
 	u32 epoll, i;
 
-	for (epoll = 0; epoll < DESCS; epoll++)
+	for (epoll = 0; epoll < BEE_SNAP_DESCS; epoll++)
 		for (i = 0;
 		     !s->failed && abi_snap_watch(bee.proc, epoll, i, &w); i++)
-			put_record(s, BEE_SNAP_WATCH, &w, sizeof(w));
+			bee_save_record(s, BEE_SNAP_WATCH, &w, sizeof(w));
 }
 
 static void put_descs(struct bee_save *s)
@@ -371,7 +370,7 @@ static void put_descs(struct bee_save *s)
 	s32 handle = -1, found;
 	u32 i;
 
-	for (i = 0; i < DESCS && !s->failed; i++) {
+	for (i = 0; i < BEE_SNAP_DESCS && !s->failed; i++) {
 		found = abi_snap_desc(bee.proc, i, &d, &handle);
 		if (found < 0)
 			break;
@@ -380,7 +379,8 @@ static void put_descs(struct bee_save *s)
 	}
 	for (i = 0; i < NUMBERS && !s->failed; i++)
 		if (abi_snap_number(bee.proc, i, &number) > 0)
-			put_record(s, BEE_SNAP_NUMBER, &number, sizeof(number));
+			bee_save_record(s, BEE_SNAP_NUMBER, &number,
+					sizeof(number));
 	put_watches(s);
 }
 
@@ -393,7 +393,7 @@ static int judge_files(struct bee_save *s)
 	s32 handle = -1, found;
 	u32 i;
 
-	for (i = 0; i < DESCS; i++) {
+	for (i = 0; i < BEE_SNAP_DESCS; i++) {
 		found = abi_snap_desc(bee.proc, i, &d, &handle);
 		if (found < 0)
 			break;
@@ -422,6 +422,7 @@ static void put_all(struct bee_save *s)
 	put_memory(s);
 	put_threads(s);
 	put_pipes(s);
+	bee_save_removed(s);
 	put_descs(s);
 	put_signals(s);
 	bee_save_section(s, BEE_SNAP_END, 0);
@@ -474,7 +475,7 @@ static void put_files(struct bee_save *s)
 		    bee_file_digest(bee.os, n.file.path, n.file.sha256))
 			bee_save_fail(s, "the library ", n.file.path,
 				      " cannot be read");
-		put_record(s, BEE_SNAP_FILE, &n.file, sizeof(n.file));
+		bee_save_record(s, BEE_SNAP_FILE, &n.file, sizeof(n.file));
 	}
 }
 

@@ -16,6 +16,8 @@ struct parse {
 	u32 ended;
 	u64 next_page; /* pages come in order, */
 	u64 area_end;  /* and lie in the last area */
+	/* the last REMOVED */
+	const struct bee_snap_removed *removed;
 };
 
 static u64 round_up(u64 n)
@@ -33,6 +35,7 @@ static u64 fixed_size(u32 type)
 		[BEE_SNAP_PROCESS] = sizeof(struct abi_snap_process),
 		[BEE_SNAP_LIBRARY] = sizeof(struct bee_snap_library),
 		[BEE_SNAP_AREA] = sizeof(struct abi_snap_area),
+		[BEE_SNAP_REMOVED] = sizeof(struct bee_snap_removed),
 		[BEE_SNAP_DESC] = sizeof(struct abi_snap_desc),
 		[BEE_SNAP_NUMBER] = sizeof(struct abi_snap_number),
 		[BEE_SNAP_WATCH] = sizeof(struct abi_snap_watch),
@@ -58,6 +61,10 @@ static int order_wrong(const struct parse *p, u32 type)
 		return p->type > BEE_SNAP_PAGE;
 	if (type == BEE_SNAP_PAGE)
 		return p->type != BEE_SNAP_AREA && p->type != BEE_SNAP_PAGE;
+	if (type == BEE_SNAP_REMOVED)
+		return p->type > BEE_SNAP_CONTENT;
+	if (type == BEE_SNAP_CONTENT)
+		return p->type < BEE_SNAP_REMOVED || p->type > type;
 	return type < p->type;
 }
 
@@ -114,6 +121,17 @@ static int thread_wrong(const struct parse *p, const u8 *payload, u64 len)
 	return len - sizeof(*t) != (t->tid ? p->s->cpu->xsave_size : 0);
 }
 
+static int content_wrong(const struct parse *p, const u8 *payload, u64 len)
+{
+	const struct bee_snap_content *c = (const void *)payload;
+	u64 bytes = len - sizeof(*c);
+
+	return len <= sizeof(*c) || bytes > BEE_SNAP_CONTENT_MAX ||
+	       c->number != p->removed->number ||
+	       c->offset > p->removed->size ||
+	       bytes > p->removed->size - c->offset;
+}
+
 static int cpu_wrong(const struct bee_snap_cpu *cpu)
 {
 	return cpu->xsave_size < VEC_MIN || cpu->xsave_size > BEE_VEC_SIZE;
@@ -147,6 +165,11 @@ static int payload_wrong(struct parse *p, u32 type, const u8 *payload, u64 len)
 	case BEE_SNAP_PIPE:
 		return len < sizeof(struct bee_snap_pipe) ||
 		       len - sizeof(struct bee_snap_pipe) > BEE_SNAP_PIPE_MAX;
+	case BEE_SNAP_REMOVED:
+		p->removed = (const void *)payload;
+		return p->removed->size > ~0ull >> 1;
+	case BEE_SNAP_CONTENT:
+		return content_wrong(p, payload, len);
 	case BEE_SNAP_END:
 		p->ended = 1;
 		return len != 0;

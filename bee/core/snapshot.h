@@ -20,6 +20,8 @@
 #define BEE_SNAP_PAGES 256u /* most pages of one section */
 #define BEE_SNAP_PIPE_MAX (1u << 20)
 #define BEE_SNAP_PIPES 512u
+#define BEE_SNAP_DESCS 2048u
+#define BEE_SNAP_CONTENT_MAX (1u << 20)
 
 struct bee_snap_head {
 	char magic[8];
@@ -37,6 +39,9 @@ enum bee_snap_type {
 	BEE_SNAP_PAGE,	  /* u64 address, then pages; all others are zeros */
 	BEE_SNAP_THREAD,  /* struct abi_snap_thread, then vector state */
 	BEE_SNAP_PIPE,	  /* struct bee_snap_pipe, then bytes */
+	BEE_SNAP_REMOVED, /* struct bee_snap_removed */
+	BEE_SNAP_CONTENT, /* struct bee_snap_content, then bytes; others are 0
+			   */
 	BEE_SNAP_DESC,	  /* struct abi_snap_desc */
 	BEE_SNAP_NUMBER,  /* struct abi_snap_number */
 	BEE_SNAP_WATCH,	  /* struct abi_snap_watch */
@@ -86,6 +91,19 @@ struct bee_snap_file {
 
 struct bee_snap_pipe {
 	u32 pipe, capacity;
+};
+
+/* A regular file that the program has open, and that has no name any more. */
+struct bee_snap_removed {
+	u32 number; /* of its first description */
+	u32 mode;
+	u64 size;
+	s64 atime_ns, mtime_ns;
+};
+
+struct bee_snap_content {
+	u32 number, zero; /* of the REMOVED before it */
+	u64 offset;
 };
 
 /* A file in memory that bee_snap_parse has checked. */
@@ -153,6 +171,11 @@ struct bee_save {
 	const char *(*judge)(struct bee_save *s, s32 handle);
 	/* Copies what is in a pipe, which keeps it; bytes, or an errno. */
 	s64 (*peek)(struct bee_save *s, s32 handle, void *buf, u64 len);
+	/* Reads from the first data of a file at or after *offset, which is set
+	 * to where that is, even if it was opened for writing only. Bytes, 0 at
+	 * its end, or an errno. */
+	s64 (*read_data)(struct bee_save *s, s32 handle, u64 *offset, void *buf,
+			 u64 len);
 	/* Two pages with different bytes have the same digest with a
 	 * probability of less than 2^-60. Only for bee_save_early. */
 	void (*digest)(const struct bee_save *s, const void *page,
@@ -192,6 +215,11 @@ int bee_save_fail(struct bee_save *s, const char *before, const char *name,
 		  const char *after);
 void bee_save_bytes(struct bee_save *s, const void *bytes, u64 len);
 void bee_save_section(struct bee_save *s, u32 type, u64 len);
+void bee_save_record(struct bee_save *s, u32 type, const void *bytes, u64 len);
+/* removed.c: the files without a name. */
+void bee_save_removed(struct bee_save *s);
+/* If the file of a description has no name: 1, and the description says so. */
+int bee_is_removed(struct abi_snap_desc *d);
 /* pages.c */
 struct bee_early *bee_early_new(void);
 void bee_early_free(struct bee_early *e);
