@@ -114,6 +114,8 @@ done
 for guest in "$g/held-glibc-dynamic" "$g/held-musl-dynamic"; do
 	goes_on "a dynamic program goes on: ${guest##*held-}" memory
 done
+guest=$g/unnamed-glibc
+goes_on "files without a name go on"
 guest=$g/loads-glibc-dynamic
 part=$g/library/part.so
 goes_on "libraries that were opened go on" "$part" "$g/library/joined.so"
