@@ -60,8 +60,7 @@ struct abi_mem_file {
  * REAP  1: all text of a library was dropped, and stubs are to be released;
  *       0: there is no such library.
  */
-#define ABI_TEXT_REACH 0x7ff00000ull /* from stubs to text: a jump's, less a \
-					margin */
+#define ABI_TEXT_REACH 0x7ff00000ull /* of a jump to a stub, with a margin */
 enum abi_text_verb { ABI_TEXT_MAP, ABI_TEXT_DROP, ABI_TEXT_REAP };
 
 struct abi_text_file {
