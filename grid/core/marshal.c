@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT
 /* Moves arguments as a manifest describes them. Owns nothing; see marshal.h for
  * the order. */
+#define _GNU_SOURCE /* madvise */
 #include "marshal.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sysinfo.h>
+
+#include "pages.h"
 
 #define BYTES_MAX (1ull << 46) /* of one array */
 
@@ -527,8 +530,10 @@ static void *heap_alloc(struct grid_memory *memory, u64 len)
 	if (memory->used > most || len > most - memory->used)
 		return NULL;
 	at = calloc(1, len);
-	if (at)
-		memory->used += len;
+	if (!at)
+		return NULL;
+	grid_pages_advise(at, len);
+	memory->used += len;
 	return at;
 }
 

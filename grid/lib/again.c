@@ -19,6 +19,8 @@
 #include <time.h>
 
 #define CHUNK 0x40000		 /* bytes in one DATA frame */
+#define SMALL 0x4000		 /* bytes of a frame that are copied */
+#define TAIL 0x100		 /* of others, at the end of a call */
 #define AGAIN_FOR 60000000000ull /* ns; how long to look for the hub */
 #define AGAIN_EVERY 50000000	 /* ns between two tries */
 
@@ -32,18 +34,36 @@ static u64 part_at(const struct grid_kept *k, u64 at)
 	return k->len - at < CHUNK ? k->len - at : CHUNK;
 }
 
+/* How many of the next part's bytes are copied: of the last part the end, so
+ * that nothing reads what was kept when the request may end. A small part is
+ * sent by one call to the system. */
+static u64 copied_of(const struct grid_kept *k, u64 at)
+{
+	u64 part = part_at(k, at);
+
+	if (part <= SMALL)
+		return part;
+	return at + part == k->len ? TAIL : 0;
+}
+
 static int send_data(struct grid_client *c, struct skep_request *r, u64 at,
 		     int *sent)
 {
 	const struct grid_kept *k = r->kept;
-	u64 part = part_at(k, at);
-	int last = at + part == k->len;
-	int err;
+	u64 part = part_at(k, at), end = copied_of(k, at);
+	int last = at + part == k->len, err;
+	const void *none;
 
 	err = grid_stream_next(&c->stream, SKEP_DATA, last ? SKEP_LAST : 0,
 			       r->id, (u32)part);
+	if (!err && part > end)
+		err = grid_stream_push(&c->stream, k->bytes + at, part - end,
+				       1);
+	if (!err && end && part > end)
+		err = grid_stream_flush(&c->stream, &none);
 	if (!err)
-		err = grid_stream_push(&c->stream, k->bytes + at, part, 0);
+		err = grid_stream_push(&c->stream, k->bytes + at + part - end,
+				       end, 0);
 	if (!err && last) { /* before the last byte: then it may end */
 		grid_request_sent(c, r);
 		*sent = 1;

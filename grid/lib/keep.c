@@ -9,6 +9,7 @@
 #include <skep/assert.h>
 
 #include "client.h"
+#include "grid/core/pages.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -88,6 +89,8 @@ int grid_kept_new(struct grid_client *c, u16 type, const void *head,
 	*kept = NULL;
 	if (fits_memory(c, len)) {
 		k = malloc(size);
+		if (k)
+			grid_pages_advise(k, size);
 	} else if (c->keep && c->stream.keeps) {
 		k = map_file(c->keep, size);
 		mapped = size;

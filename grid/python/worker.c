@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "grid/core/pages.h"
 #include "grid/worker/order.h"
 #include "grid/worker/stream.h"
 
@@ -89,6 +90,16 @@ static int bytes_fit(u64 bytes, u64 length)
 	       length - 8 - bytes == (-bytes & 7);
 }
 
+/* NULL: there is none. */
+static u8 *new_data(u64 bytes)
+{
+	u8 *data = aligned_alloc(DATA_ALIGN, (bytes | (DATA_ALIGN - 1)) + 1);
+
+	if (data)
+		grid_pages_advise(data, bytes);
+	return data;
+}
+
 static int take_call(struct skep_python_order *order, struct order_source *s)
 {
 	const char *why = NULL;
@@ -102,8 +113,7 @@ static int take_call(struct skep_python_order *order, struct order_source *s)
 		return err;
 	if (!bytes_fit(order->bytes, length))
 		return -EPROTO;
-	order->data = aligned_alloc(DATA_ALIGN,
-				    (order->bytes | (DATA_ALIGN - 1)) + 1);
+	order->data = new_data(order->bytes);
 	if (!order->data)
 		why = "the worker has no memory for the arguments";
 	err = order_take(s, order->data, order->bytes);
@@ -139,8 +149,7 @@ static int read_pickle(struct skep_python_order *order, int fd, u64 length)
 		err = -EPROTO;
 	if (err)
 		return err;
-	order->data = aligned_alloc(DATA_ALIGN,
-				    (order->bytes | (DATA_ALIGN - 1)) + 1);
+	order->data = new_data(order->bytes);
 	return order->data ? order_read_data(fd, order->data, order->bytes, 8)
 			   : -ENOMEM;
 }
