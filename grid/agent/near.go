@@ -5,6 +5,7 @@ package agent
 import (
 	"context"
 	"io"
+	"os"
 )
 
 // Near is a hub in this process. Bytes of calls pass between the two as they are: no
@@ -15,6 +16,11 @@ type Near interface {
 	NearArgs(ctx context.Context, node string, call, fence uint64) (io.ReadCloser, error)
 	// NearResult takes n bytes of a result; `done` commits them.
 	NearResult(ctx context.Context, node string, call, fence, n uint64, body io.Reader) error
+}
+
+// A fileSource has its next n bytes in a file: hub.nearArgs. Without one they are read.
+type fileSource interface {
+	NextFile(n int64) (file *os.File, at int64, let func(), err error)
 }
 
 func (l *link) args(ctx context.Context, call, fence, length uint64) (io.ReadCloser, error) {

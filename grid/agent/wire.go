@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -116,21 +117,31 @@ func (w *wire) waitWindow(n uint64) error {
 }
 
 func (w *wire) write(f uapi.Frame, payload []byte) error {
-	f.Length = uint32(len(payload))
+	whole := make([]byte, uapi.FrameSize, uapi.FrameSize+len(payload))
+	return w.writeWhole(f, append(whole, payload...))
+}
+
+// writeWhole sends a frame by one call to the system, which wakes the worker once. Before the
+// payload there is room for the frame's head.
+func (w *wire) writeWhole(f uapi.Frame, whole []byte) error {
+	f.Length = uint32(len(whole) - uapi.FrameSize)
 	if isCounted(f.Type) {
-		if err := w.waitWindow(uint64(uapi.FrameSize + len(payload))); err != nil {
+		if err := w.waitWindow(uint64(len(whole))); err != nil {
 			return err
 		}
 	}
-	var head [uapi.FrameSize]byte
-	uapi.PutFrame(head[:], f)
+	uapi.PutFrame(whole[:uapi.FrameSize], f)
+	return w.writeUnder(func() error {
+		_, err := w.rw.Write(whole)
+		return err
+	})
+}
+
+func (w *wire) writeUnder(write func() error) error {
 	w.send.Lock()
 	defer w.send.Unlock()
 	w.stuck.Store(uptime())
-	_, err := w.rw.Write(head[:])
-	if err == nil && len(payload) > 0 {
-		_, err = w.rw.Write(payload)
-	}
+	err := write()
 	w.stuck.Store(0)
 	if err == nil {
 		w.noteHeard()
@@ -138,26 +149,81 @@ func (w *wire) write(f uapi.Frame, payload []byte) error {
 	return err
 }
 
+// writeFile sends a frame whose payload is in a file. The system hands the file's pages to the
+// worker, so this process does not copy them.
+func (w *wire) writeFile(f uapi.Frame, file *os.File, at int64) error {
+	if err := w.waitWindow(uapi.FrameSize + uint64(f.Length)); err != nil {
+		return err
+	}
+	var head [uapi.FrameSize]byte
+	uapi.PutFrame(head[:], f)
+	return w.writeUnder(func() error {
+		if _, err := w.rw.Write(head[:]); err != nil {
+			return err
+		}
+		return sendFile(w.rw, file, at, int64(f.Length))
+	})
+}
+
+// writePart writes n bytes of a file.
+func writePart(to io.Writer, file *os.File, at, n int64) error {
+	done, err := io.Copy(struct{ io.Writer }{to}, io.NewSectionReader(file, at, n))
+	if err == nil && done < n {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
+}
+
 // sendData sends n bytes of r as DATA frames; n may be 0. While r has nothing,
 // the worker's silence does not count.
 func (w *wire) sendData(call uint64, r io.Reader, n uint64) error {
-	buf := make([]byte, min(n, 256<<10))
+	d := &dataSender{wire: w, from: r}
 	for {
-		part := buf[:min(n, uint64(len(buf)))]
-		var err error
-		w.pauseSilence(func() { _, err = io.ReadFull(r, part) })
-		if err != nil {
-			return &sourceError{err}
-		}
-		n -= uint64(len(part))
-		f := uapi.Frame{Type: uapi.TypeData, Call: call}
+		part := min(n, dataPart)
+		n -= part
+		f := uapi.Frame{Type: uapi.TypeData, Call: call, Length: uint32(part)}
 		if n == 0 {
 			f.Flags = uapi.FlagLast
 		}
-		if err := w.write(f, part); err != nil || n == 0 {
+		if err := d.send(f); err != nil || n == 0 {
 			return err
 		}
 	}
+}
+
+const dataPart = 256 << 10 // bytes of a DATA frame
+
+// A dataSender sends what a reader has, from the reader's file if there is one.
+type dataSender struct {
+	wire *wire
+	from io.Reader
+	buf  []byte
+}
+
+func (d *dataSender) send(f uapi.Frame) error {
+	var file *os.File
+	var at int64
+	var let func()
+	var err error
+	if s, ok := d.from.(fileSource); ok && f.Length > 0 {
+		d.wire.pauseSilence(func() { file, at, let, err = s.NextFile(int64(f.Length)) })
+	}
+	if err != nil {
+		return &sourceError{err}
+	}
+	if file != nil {
+		defer let()
+		return d.wire.writeFile(f, file, at)
+	}
+	if d.buf == nil {
+		d.buf = make([]byte, uapi.FrameSize+f.Length) // later frames are not longer
+	}
+	whole := d.buf[:uapi.FrameSize+f.Length]
+	d.wire.pauseSilence(func() { _, err = io.ReadFull(d.from, whole[uapi.FrameSize:]) })
+	if err != nil {
+		return &sourceError{err}
+	}
+	return d.wire.writeWhole(f, whole)
 }
 
 // A sourceError is about what was to be sent, not about the worker.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"sync"
 
 	"skep/grid/sched"
@@ -52,6 +53,26 @@ func (a *nearArgs) Read(b []byte) (int, error) {
 		return 0, errArgsClosed
 	}
 	return a.from.Read(b)
+}
+
+// NextFile waits until n more bytes have arrived and returns the file that has them, and where;
+// they count as read. It is the caller's until let is called. Without a file there is an error, or
+// the bytes are in memory: Read gives them.
+func (a *nearArgs) NextFile(n int64) (file *os.File, at int64, let func(), err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return nil, 0, nil, errArgsClosed
+	}
+	if file, err = a.from.await(n); file == nil {
+		return nil, 0, nil, err
+	}
+	if !a.from.s.get() {
+		return nil, 0, nil, errSpoolGone
+	}
+	at = a.from.at
+	a.from.at += n
+	return file, at, a.from.s.put, nil
 }
 
 // Close ends a read that waits for the master.

@@ -104,7 +104,7 @@ func (m *master) newCall(id uint64, v uapi.Call, object uint64) (*call, *uapi.Er
 	if live := m.hub.liveCalls(m.caller); live >= callsMax {
 		return nil, uapi.Errorf(uapi.ERefused, "%d calls of this program wait already: wait for some of them first", live)
 	}
-	args, err := m.hub.spools.newSpool(v.Length, m.quotas(m.hub)...)
+	args, err := m.hub.spools.newArguments(v.Length, m.quotas(m.hub)...)
 	if err != nil {
 		return nil, spoolError("the call", err)
 	}

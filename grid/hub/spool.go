@@ -56,7 +56,7 @@ type spool struct {
 	file     *os.File
 	left     bool // the file still has a name
 	size     int64
-	sum      hash.Hash
+	sum      hash.Hash // nil: no digest is made
 	digest   [32]byte
 	finished bool
 	err      error
@@ -68,6 +68,16 @@ var errSpoolGone = errors.New("the data was dropped")
 // newSpool creates a spool for want bytes, which count towards each of the quotas.
 func (p *spooler) newSpool(want uint64, quotas ...*quota) (*spool, error) {
 	return p.createSpool(&spool{want: int64(want)}, want, quotas)
+}
+
+// newArguments creates a spool for arguments. Those in a file have no digest: the hub's own agent
+// needs none, and for others sendArgs makes it of what it reads.
+func (p *spooler) newArguments(want uint64, quotas ...*quota) (*spool, error) {
+	s, err := p.newSpool(want, quotas...)
+	if err == nil && s.file != nil {
+		s.sum = nil
+	}
+	return s, err
 }
 
 // newUnbounded creates a spool for a transfer of unknown length.
@@ -165,7 +175,9 @@ func (s *spool) Write(b []byte) (int, error) {
 	} else if err := s.writeFile(b); err != nil {
 		return 0, err
 	}
-	s.sum.Write(b)
+	if s.sum != nil {
+		s.sum.Write(b)
+	}
 	s.size += int64(len(b))
 	s.notify()
 	return len(b), nil
@@ -214,13 +226,15 @@ func (s *spool) finish() error {
 	}
 	if s.err == nil && !s.finished {
 		s.finished = true
-		s.sum.Sum(s.digest[:0])
+		if s.sum != nil {
+			s.sum.Sum(s.digest[:0])
+		}
 		s.notify()
 	}
 	return s.err
 }
 
-// complete returns the digest if all bytes have arrived.
+// complete returns the digest, if it has one, if all bytes have arrived.
 func (s *spool) complete() (digest [32]byte, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -296,6 +310,29 @@ func (r *spoolReader) Read(b []byte) (int, error) {
 		case <-moved:
 		case <-r.ctx.Done():
 			return 0, context.Cause(r.ctx)
+		}
+	}
+}
+
+// await waits until n more bytes are in the spool's file, which it returns, or nil if there is none.
+func (r *spoolReader) await(n int64) (*os.File, error) {
+	for {
+		r.s.mu.Lock()
+		file, have, moved, err := r.s.file, r.s.size-r.at, r.s.moved, r.s.err
+		if err == nil && have < n && r.s.finished {
+			err = io.ErrUnexpectedEOF
+		}
+		r.s.mu.Unlock()
+		if file == nil || err != nil {
+			return nil, err
+		}
+		if have >= n {
+			return file, nil
+		}
+		select {
+		case <-moved:
+		case <-r.ctx.Done():
+			return nil, context.Cause(r.ctx)
 		}
 	}
 }

@@ -5,6 +5,7 @@ package hub
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"io"
 	"os"
@@ -138,6 +139,70 @@ func TestSpoolIsReadWhileItGrows(t *testing.T) {
 		}
 		s.finish()
 		s.put()
+	}
+}
+
+// The hub's own agent is told where arguments are in the file, when they are there.
+func TestArgumentsOfAFile(t *testing.T) {
+	p := &spooler{dir: t.TempDir(), limit: 2 << 20}
+	near := func(want int) (*spool, *nearArgs) {
+		s, err := p.newArguments(uint64(want))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		return s, &nearArgs{cancel: cancel, from: s.reader(ctx)}
+	}
+	small, at := near(4)
+	small.Write([]byte("1234"))
+	if small.finish(); small.digest != sha256.Sum256([]byte("1234")) {
+		t.Error("arguments in memory have no digest")
+	}
+	if f, _, _, err := at.NextFile(2); f != nil || err != nil {
+		t.Errorf("arguments in memory are in the file %v: %v", f, err)
+	}
+	data := randomBytes(spoolMemory + 2)
+	large, at := near(len(data))
+	large.Write(data[:4])
+	next := make(chan []byte, 1)
+	ask := func(n int64) {
+		f, where, let, err := at.NextFile(n)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		b := make([]byte, n)
+		f.ReadAt(b, where)
+		let()
+		next <- b
+	}
+	if ask(3); !bytes.Equal(<-next, data[:3]) {
+		t.Error("the first bytes are others")
+	}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	early := &nearArgs{from: large.reader(gone)}
+	if f, _, _, err := early.NextFile(5); f != nil || !errors.Is(err, context.Canceled) {
+		t.Errorf("what is not there yet is in the file %v: %v", f, err)
+	}
+	go ask(3)
+	large.Write(data[4:])
+	if b := receiveFrom(t, "what was to come", next); !bytes.Equal(b, data[3:6]) {
+		t.Error("the next bytes are others")
+	}
+	if large.finish(); large.refs != 1 || large.digest != [32]byte{} {
+		t.Errorf("%d references are left, digest %x", large.refs, large.digest)
+	}
+	if _, _, _, err := at.NextFile(int64(len(data))); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("more than there is: %v", err)
+	}
+	large.put()
+	if _, _, _, err := at.NextFile(1); err != errSpoolGone {
+		t.Errorf("of a call that has ended: %v", err)
+	}
+	at.closed = true
+	if _, _, _, err := at.NextFile(1); err != errArgsClosed {
+		t.Errorf("after the end: %v", err)
 	}
 }
 

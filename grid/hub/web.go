@@ -323,15 +323,15 @@ func (h *Hub) sendArgs(w http.ResponseWriter, r *http.Request, id string) {
 	w.Header().Set("Trailer", proto.TrailerDigest)
 	w.Header().Set(lengthHeader, strconv.FormatInt(c.args.want, 10))
 	p := h.paceBody(w, r, id)
-	n, err := io.CopyBuffer(struct{ io.Writer }{p}, flushing{c.args.reader(r.Context()), p.ctl}, make([]byte, 256<<10))
+	sum := sha256.New()
+	n, err := io.CopyBuffer(io.MultiWriter(p, sum), flushing{c.args.reader(r.Context()), p.ctl}, make([]byte, 256<<10))
 	h.mu.Lock()
 	l.sent += uint64(n)
 	h.mu.Unlock()
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
-	digest, _ := c.args.complete()
-	w.Header().Set(proto.TrailerDigest, hex.EncodeToString(digest[:]))
+	w.Header().Set(proto.TrailerDigest, hex.EncodeToString(sum.Sum(nil)))
 }
 
 // lengthHeader has the length of arguments and results; Content-Length excludes trailers.
