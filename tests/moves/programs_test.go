@@ -55,20 +55,21 @@ func outcomeOf(output string) string {
 
 // differs says how a run differs from another.
 func (a *trial) differs(b *trial) string {
+	code := ""
 	if a.code != b.code {
-		return fmt.Sprintf("exit code %d, not %d", a.code, b.code)
+		code = fmt.Sprintf("exit code %d, not %d; ", a.code, b.code)
 	}
 	mine, other := strings.Split(a.outcome, "\n"), strings.Split(b.outcome, "\n")
 	for _, line := range mine {
 		if !slices.Contains(other, line) {
 			before, _, _ := strings.Cut(a.output, line)
-			return fmt.Sprintf("%q, after %q", line, before[max(0, len(before)-400):])
+			return fmt.Sprintf("%s%q, after %q", code, line, before[max(0, len(before)-400):])
 		}
 	}
 	if len(mine) != len(other) {
-		return fmt.Sprintf("%d lines, not %d", len(mine), len(other))
+		return fmt.Sprintf("%s%d lines, not %d", code, len(mine), len(other))
 	}
-	return ""
+	return code
 }
 
 func TestPrograms(t *testing.T) {

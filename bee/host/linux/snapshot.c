@@ -681,13 +681,20 @@ static int read_snapshot(const struct bee_options *o)
 /* Its clocks go on where they were. */
 static void set_clocks(void)
 {
-	const struct bee_snap_program *p = snapshot.program;
+	lin_clock_ahead = (s64)(snapshot.program->monotonic_ns -
+				(u64)lin_clock(ABI_CLOCK_MONOTONIC));
+}
 
-	lin_clock_ahead =
-		(s64)(p->monotonic_ns - (u64)lin_clock(ABI_CLOCK_MONOTONIC));
-	lin_cpu_before = p->cpu_ns;
-	lin_user_before = p->user_ns;
-	lin_system_before = p->system_ns;
+/* What this process has used until now, for restoring, is not the program's. */
+static void set_cpu_clocks(void)
+{
+	const struct bee_snap_program *p = snapshot.program;
+	s64 user = 0, system = 0;
+
+	lin_rusage(&user, &system);
+	lin_cpu_before = p->cpu_ns - (u64)lin_clock(ABI_CLOCK_PROCESS);
+	lin_user_before = p->user_ns - (u64)user;
+	lin_system_before = p->system_ns - (u64)system;
 }
 
 int lin_restore_open(struct bee_options *o)
@@ -747,8 +754,9 @@ int lin_restore_start(void)
 			lin_thread_before(t->index, t->cpu_ns);
 			lin_family_numbered((s32)t->tid);
 		}
-	bee_os_free(bytes, length);
 	lin_mirror_free();
+	set_cpu_clocks();
+	bee_os_free(bytes, length);
 	memset(&snapshot, 0, sizeof(snapshot));
 	if (!bee_restore_threads(&lin_host))
 		return 0;

@@ -384,6 +384,7 @@ static void check_memory(int size)
 	char *file = mmap(NULL, 4096, 3, MAP_PRIVATE, open_file("m"), 0);
 	char *far =
 		mmap(NULL, 1ul << 30, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	long long used;
 	unsigned x = 1;
 
 	for (i = 0; i < len / 4; i++)
@@ -392,7 +393,10 @@ static void check_memory(int size)
 	mprotect(none, 8192, PROT_NONE);
 	file[1] = 'y';
 	far[700000000] = 1;
+	used = read_cpu();
 	await_go();
+	if (read_cpu() - used > 80000000) /* restoring 64 MB takes more */
+		report_wrong("CPU time");
 	mprotect(none, 8192, PROT_READ);
 	if (none[4100] != 9 || none[1] || memcmp(file, "0y2", 3) ||
 	    far[700000000] != 1 || far[800000000])
