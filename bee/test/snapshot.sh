@@ -108,11 +108,11 @@ check_moments() {
 gap=4 # which its monotonic time must not show
 goes_on "a restored program keeps its number and clocks" self
 gap=0
-for what in signals files events timers loading listings "memory 64"; do
+for what in signals files events timers loading listings memory; do
 	goes_on "a restored program keeps its $what" $what
 done
 for guest in "$g/held-glibc-dynamic" "$g/held-musl-dynamic"; do
-	goes_on "a dynamic program goes on: ${guest##*held-}" memory
+	goes_on "a dynamic program goes on: ${guest##*held-}" memory 64
 done
 guest=$g/unnamed-glibc
 goes_on "files without a name go on"
