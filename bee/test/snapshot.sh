@@ -112,7 +112,7 @@ for what in signals files events timers loading listings memory; do
 	goes_on "a restored program keeps its $what" $what
 done
 for guest in "$g/held-glibc-dynamic" "$g/held-musl-dynamic"; do
-	goes_on "a dynamic program goes on: ${guest##*held-}" memory 64
+	goes_on "a dynamic program goes on: ${guest##*held-}" memory 64 few
 done
 guest=$g/unnamed-glibc
 goes_on "files without a name go on"
