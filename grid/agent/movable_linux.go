@@ -250,28 +250,35 @@ func (m *movable) run(image string) (int, error) {
 	return proved.status, err
 }
 
-// makeDirs makes the folders that the program can write to.
+// makeDirs makes the folders that the program can write to, and that of its images.
 func (m *movable) makeDirs(dir string) error {
 	for _, d := range jobDirs {
-		name := filepath.Join(dir, d.name)
 		mode := os.FileMode(0o777) | os.ModeSticky
 		if d.guest == jobDir {
 			mode = 0o700
 		}
-		if err := os.Mkdir(name, 0o700); err != nil {
-			return err
-		}
-		if own := m.agent.confined.RunAs; own != 0 {
-			if err := os.Chown(name, own, own); err != nil {
-				return err
-			}
-		}
-		if err := os.Chmod(name, mode); err != nil {
+		if err := m.makeDir(filepath.Join(dir, d.name), mode); err != nil {
 			return err
 		}
 	}
-	return nil
+	return m.makeDir(imageCache(dir), 0o700)
 }
+
+func (m *movable) makeDir(name string, mode os.FileMode) error {
+	if err := os.Mkdir(name, 0o700); err != nil {
+		return err
+	}
+	if own := m.agent.confined.RunAs; own != 0 {
+		if err := os.Chown(name, own, own); err != nil {
+			return err
+		}
+	}
+	return os.Chmod(name, mode)
+}
+
+// imageCache is where bee keeps what it has rewritten for one leg, whose program may start others
+// again and again. The program could change it, so no other has it, and it counts for its disk.
+func imageCache(dir string) string { return filepath.Join(dir, "cache") }
 
 // command returns what starts the program.
 func (m *movable) command() (*command, error) {
@@ -283,7 +290,8 @@ func (m *movable) command() (*command, error) {
 		return nil, err
 	}
 	files := []string{a.mover.bee}
-	args := []string{a.mover.bee, "--idle", "--control", streamNumber, "--report", m.report, "--nonce", fmt.Sprintf("%016x", m.nonce)}
+	args := []string{a.mover.bee, "--idle", "--control", streamNumber, "--report", m.report, "--nonce", fmt.Sprintf("%016x", m.nonce),
+		"--cache", imageCache(m.dir)}
 	l := a.limitsFor(m.exec.Limits)
 	if a.bee.isSet() && l.Memory > 0 {
 		args = append(args, "--memory", fmt.Sprint(max(l.Memory, lowestBytes)))

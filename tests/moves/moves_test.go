@@ -93,6 +93,23 @@ func (s *scene) blobs() (programs, others int) {
 	return programs, others
 }
 
+// A program that starts others again and again has them rewritten once.
+func TestImageCache(t *testing.T) {
+	s := newScene(t)
+	j := s.beginOpen([]string{"--movable"}, "work-dynamic", "count", "1", "10")
+	s.await("images of what it runs", func() (found bool) {
+		_ = filepath.WalkDir(s.path(j.node()), func(path string, e fs.DirEntry, err error) error {
+			found = found || err == nil && e.Type().IsRegular() && filepath.Base(filepath.Dir(path)) == "cache"
+			return nil // gone meanwhile
+		})
+		return found
+	})
+	j.input.Close()
+	if code := j.end(); code != 7 {
+		t.Errorf("exit code %d; %s", code, j.err.String())
+	}
+}
+
 // Input that a program has not read moves with it.
 func TestInput(t *testing.T) {
 	s := newScene(t)
