@@ -143,7 +143,7 @@ func (p *bootOrder) address() (a netip.Prefix, err error) {
 func (p *partBoot) checkFiles(f *cli.Flags, words []string) error {
 	switch {
 	case p.Initrd == "" && p.Root == "":
-		return f.Expectf("--root or --initrd is expected: the kernel has no disk, so its files come from there")
+		return f.Expectf("--root or --initrd is expected: the first files of the kernel come from there, also with --disk")
 	case p.Initrd != "" && p.Root != "":
 		return f.Expectf("either --root or --initrd is expected")
 	case !p.hasDevices() && p.Modules != "":

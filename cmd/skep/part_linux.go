@@ -18,7 +18,7 @@ func partWords() []command {
 			summary: "list the partitions"},
 		{name: "part run", usage: "part run [--on PARTITION] [--ledger FILE] -- ./program [ARGS]", runner: &partRun{}, program: true,
 			summary: "run a static Linux program on a partition, with Linux's files and streams"},
-		{name: "part linux", usage: "part linux [--on PARTITION | --cpus LIST --mem SIZE] [--kernel FILE] [--append WORDS] [--net] [--disk FILE] [--detach] --initrd FILE | --root FOLDER [-- PROGRAM [ARGS]]", runner: &partBoot{}, program: true,
+		{name: "part linux", usage: "part linux [--on PARTITION | --cpus LIST --mem SIZE] [--kernel FILE] [--append WORDS] [--net [--address ADDRESS]] [--disk FILE] [--detach] --initrd FILE | --root FOLDER [-- PROGRAM [ARGS]]", runner: &partBoot{}, program: true,
 			summary: "boot a Linux kernel on a partition, with a console"},
 		{name: "part console", usage: "part console [NAME | NUMBER]", runner: &partConsole{},
 			summary: "show the console of a kernel that part linux --detach booted"},
