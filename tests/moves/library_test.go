@@ -32,30 +32,35 @@ func TestOtherLibrary(t *testing.T) {
 	s.slots = "9"
 	s.startAgentBy(append(words, "sh", "-c", `mount --bind "$1" "$2" && shift 2 && exec "$@"`, "sh", other, library), "c")
 	s.awaitNodes()
+	s.must("nodes", "--drain", from, "--move") // c, which has more room, is asked before the other one
+	s.await("the move from a drained node", func() bool { return j.node() != from })
+	s.await("its start", func() bool { return j.state() == "running" })
+	to, saved := j.node(), s.imageBytes()
 	for range 3 {
 		if out, err := s.command("move", j.number, "c"); err == nil || !strings.Contains(err.Error(), "libc.so.6 is another one here") {
 			t.Errorf("%q, %v", out, err)
 		}
 	}
-	if j.node() != from {
-		t.Errorf("it is on %s", j.node())
+	if j.node() != to || to == "c" {
+		t.Errorf("it was moved to %s, and is on %s", to, j.node())
 	}
-	var v []struct {
-		Job   string
-		Bytes int64 // of an image
-	}
-	if err := json.Unmarshal([]byte(s.must("move", "--json")), &v); err != nil || len(v) != 1 || v[0].Bytes != 0 {
-		t.Errorf("it was saved: %+v, %v", v, err)
-	}
-	s.must("nodes", "--drain", from, "--move") // the other one takes it, also if c, which has more room, is asked first
-	s.await("the move from a drained node", func() bool { return j.node() != from })
-	if to := j.node(); to == "c" {
-		t.Error("it is on c")
+	if now := s.imageBytes(); now != saved {
+		t.Errorf("it was saved for c: %d bytes, not %d", now, saved)
 	}
 	j.input.Close()
 	if code := j.end(); code != 7 || j.out.String() != numbers(400) {
 		t.Errorf("exit code %d, %d bytes of output; %s", code, len(j.out.String()), j.err.String())
 	}
+}
+
+// imageBytes returns the size of the last image of the only job.
+func (s *scene) imageBytes() int64 {
+	s.t.Helper()
+	var v []struct{ Bytes int64 }
+	if err := json.Unmarshal([]byte(s.must("move", "--json")), &v); err != nil || len(v) != 1 {
+		s.t.Fatalf("%+v, %v", v, err)
+	}
+	return v[0].Bytes
 }
 
 // libraryOf returns the path of a program's C library.
