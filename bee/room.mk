@@ -335,7 +335,7 @@ $(bee_t)/guard_test: $(B)/obj/gcc/bee/test/guard.o
 
 CHECK_SUITES += bee-control
 suite_bee-control = $(bee_t)/control_test $(B)
-suite_bee-control_needs = $(bee_t)/control_test $(B)/bin/bee $(BEE_GUESTS)
+suite_bee-control_needs = $(bee_t)/control_test $(B)/bin/bee $(BEE_GUESTS) $(BEE_SAVED)
 $(bee_t)/control_test: $(B)/obj/san/bee/test/control.o
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)

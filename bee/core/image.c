@@ -80,13 +80,13 @@ s64 bee_image_read(const struct abi_host *os, s32 handle, u8 **bytes, u64 *len,
 
 /* Digests -------------------------------------------------------------- */
 
-static void digest_file(struct bee_work *w)
+static void digest_file(const u8 *file, u64 len, u8 digest[32])
 {
 	struct skep_sha256 sha;
 
 	bee_sha256_init(&sha);
-	skep_sha256_update(&sha, w->file, w->file_len);
-	skep_sha256_final(&sha, w->image->sha_file);
+	skep_sha256_update(&sha, file, len);
+	skep_sha256_final(&sha, digest);
 }
 
 /* It depends only on the file's digest, so a cached image has it. */
@@ -338,7 +338,7 @@ int bee_image_rewrite(struct bee_work *w)
 	int err;
 
 	if (!w->no_digest)
-		digest_file(w);
+		digest_file(w->file, w->file_len, w->image->sha_file);
 	err = make_text(w);
 	if (!err) {
 		add_sums(rw, (u64)w->os->clock(ABI_CLOCK_MONOTONIC) - start);
@@ -354,7 +354,6 @@ s64 bee_file_digest(const struct abi_host *os, const char *path, u8 digest[32])
 {
 	struct abi_open open = {.path = path, .flags = O_NONBLOCK};
 	struct bee_file_id id;
-	struct skep_sha256 sha;
 	u8 *bytes;
 	u64 len;
 	s64 err = os->file_open(&open);
@@ -365,9 +364,7 @@ s64 bee_file_digest(const struct abi_host *os, const char *path, u8 digest[32])
 	os->file_close(open.handle);
 	if (err)
 		return err;
-	bee_sha256_init(&sha);
-	skep_sha256_update(&sha, bytes, len);
-	skep_sha256_final(&sha, digest);
+	digest_file(bytes, len, digest);
 	bee_os_free(bytes, len);
 	return 0;
 }

@@ -30,7 +30,7 @@ struct bee_work {
 	u32 exact;	   /* they must fill it, as they did before */
 	u64 most;	   /* maximum of bytes for stubs */
 	const char *cache; /* folder, or NULL */
-	/* neither report nor cache needs the file's digest */
+	/* neither report, cache nor snapshots need the file's digest */
 	u32 no_digest;
 	u64 need;      /* out, with -ENOMEM: bytes that stubs need */
 	char why[240]; /* out, after an error: a sentence, or empty */

@@ -100,7 +100,8 @@ static s64 rewrite_text(struct library *l)
 			     .exact = l->exact,
 			     .most = l->op->most,
 			     .cache = o->cache,
-			     .no_digest = !o->cache && !o->report};
+			     .no_digest =
+				     !o->cache && !o->report && !o->control};
 	int err = bee_image_rewrite(&w);
 
 	if (*w.why)

@@ -11,16 +11,22 @@
 #define S_IFMT 0170000u
 #define S_IFREG 0100000u
 
+static int stat_removed(s32 handle, struct abi_stat *st)
+{
+	struct abi_file_op op = {.verb = ABI_FILE_STAT, .stat = st};
+
+	return bee.os->file(handle, &op) >= 0 &&
+	       (st->mode & S_IFMT) == S_IFREG && !st->nlink;
+}
+
 /* The file of description `i`; 0: it has a name, or is none. */
-static int stat_removed(u32 i, struct abi_stat *st, s32 *handle)
+static int find_removed(u32 i, struct abi_stat *st, s32 *handle)
 {
 	static struct abi_snap_desc d;
-	struct abi_file_op op = {.verb = ABI_FILE_STAT, .stat = st};
 
 	*handle = -1;
 	return abi_snap_desc(bee.proc, i, &d, handle) > 0 &&
-	       d.kind == ABI_SNAP_FILE && bee.os->file(*handle, &op) >= 0 &&
-	       (st->mode & S_IFMT) == S_IFREG && !st->nlink;
+	       d.kind == ABI_SNAP_FILE && stat_removed(*handle, st);
 }
 
 /* The first description of the file of description `i`. */
@@ -31,18 +37,17 @@ static u32 find_first(u32 i, const struct abi_stat *st)
 	u32 at;
 
 	for (at = 0; at < i; at++)
-		if (stat_removed(at, &other, &handle) && other.dev == st->dev &&
+		if (find_removed(at, &other, &handle) && other.dev == st->dev &&
 		    other.ino == st->ino)
 			break;
 	return at;
 }
 
-int bee_is_removed(struct abi_snap_desc *d)
+int bee_is_removed(struct abi_snap_desc *d, s32 handle)
 {
 	struct abi_stat st;
-	s32 handle;
 
-	if (!stat_removed(d->index, &st, &handle))
+	if (!stat_removed(handle, &st))
 		return 0;
 	d->kind = ABI_SNAP_REMOVED;
 	d->pipe = find_first(d->index, &st);
@@ -52,7 +57,6 @@ int bee_is_removed(struct abi_snap_desc *d)
 static void put_content(struct bee_save *s, u32 number, s32 handle, u64 size)
 {
 	struct bee_snap_content c = {.number = number};
-	const u8 zeros[8] = {0};
 	u64 len;
 	s64 n;
 
@@ -65,10 +69,7 @@ static void put_content(struct bee_save *s, u32 number, s32 handle, u64 size)
 		if (n <= 0)
 			return;
 		len = (u64)n;
-		bee_save_section(s, BEE_SNAP_CONTENT, sizeof(c) + len);
-		bee_save_bytes(s, &c, sizeof(c));
-		bee_save_bytes(s, s->buf, len);
-		bee_save_bytes(s, zeros, -len & 7);
+		bee_save_two(s, BEE_SNAP_CONTENT, &c, sizeof(c), s->buf, len);
 	}
 }
 
@@ -80,7 +81,7 @@ void bee_save_removed(struct bee_save *s)
 	u32 i;
 
 	for (i = 0; i < BEE_SNAP_DESCS && !s->failed; i++) {
-		if (!stat_removed(i, &st, &handle) || find_first(i, &st) != i)
+		if (!find_removed(i, &st, &handle) || find_first(i, &st) != i)
 			continue;
 		f = (struct bee_snap_removed){
 			.number = i,
@@ -89,7 +90,7 @@ void bee_save_removed(struct bee_save *s)
 			.atime_ns = st.atime_ns,
 			.mtime_ns = st.mtime_ns,
 		};
-		bee_save_record(s, BEE_SNAP_REMOVED, &f, sizeof(f));
+		bee_save_two(s, BEE_SNAP_REMOVED, &f, sizeof(f), 0, 0);
 		put_content(s, i, handle, st.size);
 	}
 }

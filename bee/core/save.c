@@ -55,16 +55,18 @@ void bee_save_section(struct bee_save *s, u32 type, u64 len)
 	bee_save_bytes(s, &head, sizeof(head));
 }
 
-static void put_end(struct bee_save *s, u64 len)
+void bee_save_two(struct bee_save *s, u32 type, const void *head, u64 head_len,
+		  const void *bytes, u64 len)
 {
-	bee_save_bytes(s, zeros, -len & 7);
+	bee_save_section(s, type, head_len + len);
+	bee_save_bytes(s, head, head_len);
+	bee_save_bytes(s, bytes, len);
+	bee_save_bytes(s, zeros, -(head_len + len) & 7);
 }
 
-void bee_save_record(struct bee_save *s, u32 type, const void *bytes, u64 len)
+static void put_record(struct bee_save *s, u32 type, const void *bytes, u64 len)
 {
-	bee_save_section(s, type, len);
-	bee_save_bytes(s, bytes, len);
-	put_end(s, len);
+	bee_save_two(s, type, bytes, len, 0, 0);
 }
 
 /* Text --------------------------------------------------------------------- */
@@ -140,7 +142,7 @@ static int put_library(void *to, const struct bee_image *image)
 	bee_sha256_init(&text.sha);
 	bee_image_visit_text(image, add_text, &text);
 	skep_sha256_final(&text.sha, l.digest);
-	bee_save_record(s, BEE_SNAP_LIBRARY, &l, sizeof(l));
+	put_record(s, BEE_SNAP_LIBRARY, &l, sizeof(l));
 	return s->failed;
 }
 
@@ -154,7 +156,7 @@ static void put_program(struct bee_save *s)
 	s64 user = 0, system = 0;
 
 	bee_snap_cpu_read(&cpu);
-	bee_save_record(s, BEE_SNAP_CPU, &cpu, sizeof(cpu));
+	put_record(s, BEE_SNAP_CPU, &cpu, sizeof(cpu));
 	program.monotonic_ns = (u64)bee.os->clock(ABI_CLOCK_MONOTONIC);
 	program.realtime_ns = (u64)bee.os->clock(ABI_CLOCK_REALTIME);
 	program.cpu_ns = (u64)bee.os->clock(ABI_CLOCK_PROCESS);
@@ -165,7 +167,7 @@ static void put_program(struct bee_save *s)
 	bee_sha256_init(&text.sha);
 	bee_image_visit_text(&bee.image, add_text, &text);
 	skep_sha256_final(&text.sha, program.text);
-	bee_save_record(s, BEE_SNAP_PROGRAM, &program, sizeof(program));
+	put_record(s, BEE_SNAP_PROGRAM, &program, sizeof(program));
 }
 
 static void put_process(struct bee_save *s)
@@ -173,7 +175,7 @@ static void put_process(struct bee_save *s)
 	static struct abi_snap_process process;
 
 	abi_snap_process(bee.proc, &process);
-	bee_save_record(s, BEE_SNAP_PROCESS, &process, sizeof(process));
+	put_record(s, BEE_SNAP_PROCESS, &process, sizeof(process));
 }
 
 /* Memory ------------------------------------------------------------------- */
@@ -183,7 +185,7 @@ static void put_area(struct bee_save *s, const struct abi_snap_area *a,
 {
 	if (!(a->prot & ABI_PROT_EXEC) && bee_text_meets(a->start, a->end))
 		bee_save_fail(s, "its text was made inexecutable", "", "");
-	bee_save_record(s, BEE_SNAP_AREA, a, sizeof(*a));
+	put_record(s, BEE_SNAP_AREA, a, sizeof(*a));
 	bee_save_pages(s, a, is_file);
 }
 
@@ -203,7 +205,7 @@ static void put_threads(struct bee_save *s)
 {
 	const struct bee_rest *rest;
 	struct abi_snap_thread t;
-	u64 vec = bee_xsave_size(), len;
+	u64 vec = bee_xsave_size();
 	u32 i;
 
 	for (i = 0; i < THREADS && abi_snap_thread(bee.proc, i, &t); i++) {
@@ -218,12 +220,8 @@ static void put_threads(struct bee_save *s)
 			abi_memcpy(t.slot, rest->slot, sizeof(t.slot));
 			t.cpu_ns = (u64)s->thread_cpu(i);
 		}
-		len = sizeof(t) + (t.tid ? vec : 0);
-		bee_save_section(s, BEE_SNAP_THREAD, len);
-		bee_save_bytes(s, &t, sizeof(t));
-		if (t.tid)
-			bee_save_bytes(s, rest->vec, vec);
-		put_end(s, len);
+		bee_save_two(s, BEE_SNAP_THREAD, &t, sizeof(t),
+			     t.tid ? rest->vec : 0, t.tid ? vec : 0);
 	}
 }
 
@@ -233,7 +231,7 @@ static void put_queue(struct bee_save *s, u32 thread)
 	u32 i;
 
 	for (i = 0; abi_snap_signal(bee.proc, thread, i, &signal); i++)
-		bee_save_record(s, BEE_SNAP_SIGNAL, &signal, sizeof(signal));
+		put_record(s, BEE_SNAP_SIGNAL, &signal, sizeof(signal));
 }
 
 static void put_signals(struct bee_save *s)
@@ -313,10 +311,7 @@ static void put_pipe(struct bee_save *s, const struct abi_snap_desc *d,
 		return;
 	}
 	pipe.capacity = (u32)n;
-	bee_save_section(s, BEE_SNAP_PIPE, sizeof(pipe) + (u64)bytes);
-	bee_save_bytes(s, &pipe, sizeof(pipe));
-	bee_save_bytes(s, s->buf, (u64)bytes);
-	put_end(s, sizeof(pipe) + (u64)bytes);
+	bee_save_two(s, BEE_SNAP_PIPE, &pipe, sizeof(pipe), s->buf, (u64)bytes);
 }
 
 static void put_pipes(struct bee_save *s)
@@ -344,12 +339,12 @@ static void put_desc(struct bee_save *s, struct abi_snap_desc *d, s32 handle)
 	}
 	if (d->kind == ABI_SNAP_FILE) {
 		find_position(d, handle);
-		if (!bee_is_removed(d) && digest_path(s, d, handle))
+		if (!bee_is_removed(d, handle) && digest_path(s, d, handle))
 			return;
 	} else if (d->kind < ABI_SNAP_EVENT) {
 		d->pos = 0;
 	}
-	bee_save_record(s, BEE_SNAP_DESC, d, sizeof(*d));
+	put_record(s, BEE_SNAP_DESC, d, sizeof(*d));
 }
 
 static void put_watches(struct bee_save *s)
@@ -360,7 +355,7 @@ static void put_watches(struct bee_save *s)
 	for (epoll = 0; epoll < BEE_SNAP_DESCS; epoll++)
 		for (i = 0;
 		     !s->failed && abi_snap_watch(bee.proc, epoll, i, &w); i++)
-			bee_save_record(s, BEE_SNAP_WATCH, &w, sizeof(w));
+			put_record(s, BEE_SNAP_WATCH, &w, sizeof(w));
 }
 
 static void put_descs(struct bee_save *s)
@@ -379,8 +374,7 @@ static void put_descs(struct bee_save *s)
 	}
 	for (i = 0; i < NUMBERS && !s->failed; i++)
 		if (abi_snap_number(bee.proc, i, &number) > 0)
-			bee_save_record(s, BEE_SNAP_NUMBER, &number,
-					sizeof(number));
+			put_record(s, BEE_SNAP_NUMBER, &number, sizeof(number));
 	put_watches(s);
 }
 
@@ -451,17 +445,18 @@ struct nth {
 	struct bee_snap_file file;
 };
 
-static int copy_path(void *to, const struct bee_image *image)
+static int copy_file(void *to, const struct bee_image *image)
 {
 	struct nth *n = to;
 
 	if (n->left--)
 		return 0;
 	abi_strcpy(n->file.path, image->path, sizeof(n->file.path));
+	abi_memcpy(n->file.sha256, image->sha_file, sizeof(n->file.sha256));
 	return 1;
 }
 
-/* Reading and writing may take long, so no image is held meanwhile. */
+/* Writing may take long, so no image is held meanwhile. */
 static void put_files(struct bee_save *s)
 {
 	static struct nth n;
@@ -469,13 +464,9 @@ static void put_files(struct bee_save *s)
 
 	for (i = 0; !s->failed; i++) {
 		n = (struct nth){i, {.revision = bee_rewriter_revision()}};
-		if (!bee_images_visit(copy_path, &n))
+		if (!bee_images_visit(copy_file, &n))
 			return;
-		if (*n.file.path &&
-		    bee_file_digest(bee.os, n.file.path, n.file.sha256))
-			bee_save_fail(s, "the library ", n.file.path,
-				      " cannot be read");
-		bee_save_record(s, BEE_SNAP_FILE, &n.file, sizeof(n.file));
+		put_record(s, BEE_SNAP_FILE, &n.file, sizeof(n.file));
 	}
 }
 

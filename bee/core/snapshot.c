@@ -57,14 +57,12 @@ static int order_wrong(const struct parse *p, u32 type)
 		return type != p->type + 1;
 	if (p->type < BEE_SNAP_PROCESS)
 		return 1;
-	if (type == BEE_SNAP_AREA)
-		return p->type > BEE_SNAP_PAGE;
-	if (type == BEE_SNAP_PAGE)
-		return p->type != BEE_SNAP_AREA && p->type != BEE_SNAP_PAGE;
-	if (type == BEE_SNAP_REMOVED)
-		return p->type > BEE_SNAP_CONTENT;
-	if (type == BEE_SNAP_CONTENT)
-		return p->type < BEE_SNAP_REMOVED || p->type > type;
+	/* each of these is followed by its contents, */
+	if (type == BEE_SNAP_AREA || type == BEE_SNAP_REMOVED)
+		return p->type > type + 1;
+	/* of which there may be none */
+	if (type == BEE_SNAP_PAGE || type == BEE_SNAP_CONTENT)
+		return p->type != type - 1 && p->type != type;
 	return type < p->type;
 }
 

@@ -215,11 +215,13 @@ int bee_save_fail(struct bee_save *s, const char *before, const char *name,
 		  const char *after);
 void bee_save_bytes(struct bee_save *s, const void *bytes, u64 len);
 void bee_save_section(struct bee_save *s, u32 type, u64 len);
-void bee_save_record(struct bee_save *s, u32 type, const void *bytes, u64 len);
+/* A section with two parts, the second of which may be empty. */
+void bee_save_two(struct bee_save *s, u32 type, const void *head, u64 head_len,
+		  const void *bytes, u64 len);
 /* removed.c: the files without a name. */
 void bee_save_removed(struct bee_save *s);
 /* If the file of a description has no name: 1, and the description says so. */
-int bee_is_removed(struct abi_snap_desc *d);
+int bee_is_removed(struct abi_snap_desc *d, s32 handle);
 /* pages.c */
 struct bee_early *bee_early_new(void);
 void bee_early_free(struct bee_early *e);

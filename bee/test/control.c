@@ -340,6 +340,25 @@ static void test_live(void)
 	live = 0;
 }
 
+/* Nothing else asks for digests of its libraries. */
+static void test_libraries(void)
+{
+	char name[PATH_MAX];
+
+	live = 1;
+	memcpy(name, guest, sizeof(name));
+	strcat(guest, "-dynamic");
+	start_guest("memory");
+	await_file("ready");
+	tap_ok(ask_snapshot(SKEP_SNAPSHOT_HOLD), "a dynamic program");
+	say_byte(1);
+	tap_ok(exit_code() == 125 && restore_pipe(0) && has_begun() && fits &&
+		       finish_guest(),
+	       "its libraries are the same");
+	memcpy(guest, name, sizeof(name));
+	live = 0;
+}
+
 /* Who gets the snapshot must say that it fits, or there is none. */
 static void test_await(void)
 {
@@ -553,6 +572,7 @@ int main(int argc, char **argv)
 	test_pipe();
 	test_live();
 	test_await();
+	test_libraries();
 	test_few_pages();
 	test_live_exec();
 	test_exec();
