@@ -275,19 +275,29 @@ func (l *leg) findAhead() *leg {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	state, number, _ := j.machine.State()
-	to := j.legs[j.machine.Target()]
-	if state != move.Freezing || number != l.number || to == nil || !to.early || to.passed {
+	to := j.waiting()
+	if state != move.Freezing || number != l.number || to == nil {
 		return nil
 	}
 	to.passed = true
 	return to
 }
 
+// waiting returns the target of a move if it takes an image while that arrives, and was sent none
+// yet. The lock is held.
+func (j *job) waiting() *leg {
+	to := j.legs[j.machine.Target()]
+	if to == nil || !to.early || to.passed {
+		return nil
+	}
+	return to
+}
+
 // awaits reports whether a program that is to be saved waits until its target has said that its
 // files fit. The lock is held.
 func (l *leg) awaits() bool {
-	to := l.job.legs[l.job.machine.Target()]
-	return to != nil && to.early && to.fits && !to.passed && l.fits
+	to := l.job.waiting()
+	return to != nil && to.fits && l.fits
 }
 
 func (l *leg) abortImage() {

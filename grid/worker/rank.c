@@ -246,7 +246,7 @@ static int send_callback(struct grid_call *c, const struct skep_callback *head)
 static void ask_front(struct grid_call *c, const struct skep_callback *head)
 {
 	struct source s = {{move_in}, 0, 0};
-	struct ranks_order o;
+	struct ranks_order o = {0};
 	int err = send_callback(c, head);
 
 	if (!err)
