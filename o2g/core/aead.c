@@ -6,6 +6,7 @@
  * short texts need only one step for both.
  */
 #include "aead.h"
+#include "mac.h"
 #include "base/errno.h"
 
 #define BLOCK 64u
@@ -55,16 +56,6 @@ void o2g_aead_seal(const struct o2g_aead *aead, u8 *text, u64 length,
 	make_tag(aead, first, text, length, tag);
 }
 
-/* Takes the same time wherever the tags differ. */
-static int same_tag(const u8 *a, const u8 *b)
-{
-	u8 differ = 0;
-
-	for (int i = 0; i < O2G_AEAD_TAG; i++)
-		differ |= a[i] ^ b[i];
-	return !differ;
-}
-
 int o2g_aead_open(const struct o2g_aead *aead, u8 *text, u64 length,
 		  const u8 tag[O2G_AEAD_TAG])
 {
@@ -72,7 +63,7 @@ int o2g_aead_open(const struct o2g_aead *aead, u8 *text, u64 length,
 
 	make_first(aead, length, first);
 	make_tag(aead, first, text, length, right);
-	if (!same_tag(right, tag))
+	if (!o2g_mac_equal(right, tag, sizeof(right)))
 		return -LINUX_EBADMSG;
 	xor_text(aead, first, text, length);
 	return 0;

@@ -38,12 +38,3 @@ void o2g_hmac_final(struct o2g_hmac *hmac, u8 out[SKEP_SHA256_SIZE])
 	skep_sha256_update(&hmac->inner, inner, sizeof(inner));
 	skep_sha256_final(&hmac->inner, out);
 }
-
-int o2g_mac_equal(const u8 *a, const u8 *b, u64 length)
-{
-	u8 differ = 0;
-
-	for (u64 i = 0; i < length; i++)
-		differ |= a[i] ^ b[i];
-	return differ == 0;
-}
