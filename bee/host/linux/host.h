@@ -200,6 +200,15 @@ void lin_written_look(const struct lin_written *w, u64 addr, u64 pages,
 		      u8 *look);
 
 struct bee_snapshot;
+struct bee_save;
+/* source.c: for struct bee_save. */
+s64 lin_source_memory(struct bee_save *s, u64 addr, void *buf, u64 len);
+u64 lin_source_touched(struct bee_save *s, u64 addr, u64 end);
+const char *lin_source_judge(struct bee_save *s, s32 handle);
+s64 lin_source_peek(struct bee_save *s, s32 handle, void *buf, u64 len);
+s64 lin_source_data(struct bee_save *s, s32 handle, u64 *offset, void *buf,
+		    u64 len);
+
 /* receive.c: reads a snapshot from a pipe. NULL, or what is wrong; in any case
  * *bytes has *room bytes, or is NULL. The mirror is freed when the program has
  * its memory. */

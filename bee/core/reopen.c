@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The files and pipes of a process that is made from a snapshot: restore.c.
+ */
+#include "base/errno.h"
+#include "bee/core/core.h"
+#include "bee/core/restore.h"
+
+#define BUF 0x100000u
+/* Flags of open(2): the access mode, APPEND, NONBLOCK, SYNC, DIRECT, LARGEFILE,
+ * NOATIME, PATH. */
+#define KEPT 0x34dc03u
+#define O_RDWR 2u
+#define O_CREAT 0x40u
+#define O_EXCL 0x80u
+#define O_DIRECTORY 0x10000u
+#define S_IFMT 0170000u
+#define S_IFREG 0100000u
+
+static int report_change(struct restore *r, const struct abi_snap_desc *d,
+			 u64 size)
+{
+	char text[24];
+	struct abi_text t;
+
+	if (size <= d->size)
+		return bee_restore_fail(r, "the file ", d->path,
+					" has changed since the snapshot");
+	bee_restore_fail(r, "the file ", d->path,
+			 " has changed or grown since the "
+			 "snapshot; if it has grown, cut it back "
+			 "with truncate -s ");
+	abi_text_init(&t, text, sizeof(text));
+	abi_text_dec(&t, d->size);
+	abi_strcpy(r->why + abi_strlen(r->why), text,
+		   r->size - abi_strlen(r->why));
+	return -1;
+}
+
+/* Reads only as much as there was: the name may be that of a device now. */
+static int check_file(struct restore *r, const struct abi_snap_desc *d)
+{
+	struct abi_open open = {.path = d->path};
+	struct abi_stat st = {0};
+	struct abi_file_op op = {.verb = ABI_FILE_STAT, .stat = &st};
+	struct abi_io io = {.len = BUF};
+	struct skep_sha256 sha;
+	u8 digest[32];
+	s64 n = 1;
+
+	if (r->os->file_open(&open))
+		return bee_restore_fail(r, "the file ", d->path,
+					" cannot be opened");
+	if (r->os->file(open.handle, &op) || (st.mode & S_IFMT) != S_IFREG ||
+	    st.size != d->size) {
+		r->os->file_close(open.handle);
+		return report_change(r, d, st.size);
+	}
+	io.buf = bee_os_alloc(BUF);
+	bee_sha256_init(&sha);
+	for (; io.buf && n > 0 && (u64)io.offset <= d->size; io.offset += n) {
+		n = r->os->file_read(open.handle, &io);
+		if (n > 0)
+			skep_sha256_update(&sha, io.buf, (u64)n);
+	}
+	skep_sha256_final(&sha, digest);
+	r->os->file_close(open.handle);
+	if (!io.buf || n < 0)
+		return bee_restore_fail(r, "the file ", d->path,
+					" cannot be read");
+	bee_os_free(io.buf, BUF);
+	if ((u64)io.offset == d->size && !abi_memcmp(digest, d->sha256, 32))
+		return 0;
+	return report_change(r, d, (u64)io.offset);
+}
+
+static int open_path(struct restore *r, const struct abi_snap_desc *d,
+		     s32 *handle)
+{
+	struct abi_open open = {.path = d->path, .flags = d->flags & KEPT};
+
+	if (d->kind == ABI_SNAP_DIR)
+		open.flags |= O_DIRECTORY;
+	if (d->kind == ABI_SNAP_FILE && check_file(r, d))
+		return -1;
+	if (r->os->file_open(&open))
+		return bee_restore_fail(r,
+					d->kind == ABI_SNAP_DIR ? "the folder "
+								: "the file ",
+					d->path, " cannot be opened");
+	*handle = open.handle;
+	if ((open.type & S_IFMT) == (d->type & S_IFMT))
+		return 0;
+	r->os->file_close(open.handle);
+	return bee_restore_fail(r, "", d->path,
+				" has another type than before");
+}
+
+static int take_pipe(struct restore *r, const struct abi_snap_desc *d,
+		     s32 *handle)
+{
+	u32 i, end = d->writes != 0;
+
+	for (i = 0; i < r->pipes; i++)
+		if (r->pipe[i].pipe == d->pipe && r->pipe[i].handle[end] >= 0) {
+			*handle = r->pipe[i].handle[end];
+			r->pipe[i].handle[end] = -1;
+			return 0;
+		}
+	return bee_restore_damage(r, "pipes");
+}
+
+static int take_stream(struct restore *r, struct abi_snap_desc *d, s32 *handle)
+{
+	static const char *const names[] = {"input", "output", "error"};
+	u32 type, flags;
+	s64 n;
+
+	if (d->std > 2)
+		return bee_restore_damage(r, "streams");
+	n = bee_os_std(d->std, &type, &flags);
+	if (n < 0)
+		return bee_restore_fail(r, "it uses standard ", names[d->std],
+					", which is closed");
+	d->type = type;
+	d->flags = flags;
+	*handle = (s32)n;
+	return 0;
+}
+
+static int restore_desc(struct restore *r, const struct abi_snap_desc *from)
+{
+	static struct abi_snap_desc d;
+	s32 handle = -1;
+	int err = 0;
+
+	d = *from;
+	d.path[sizeof(d.path) - 1] = 0;
+	switch (d.kind) {
+	case ABI_SNAP_REMOVED: /* all of one file together */
+		return 0;
+	case ABI_SNAP_FILE:
+	case ABI_SNAP_DIR:
+		err = open_path(r, &d, &handle);
+		break;
+	case ABI_SNAP_NULL:
+	case ABI_SNAP_EVENT:
+	case ABI_SNAP_EPOLL:
+	case ABI_SNAP_TIMER:
+	case ABI_SNAP_SIGNAL:
+		break;
+	case ABI_SNAP_STD:
+		err = take_stream(r, &d, &handle);
+		break;
+	case ABI_SNAP_PIPE:
+		err = take_pipe(r, &d, &handle);
+		break;
+	default:
+		return bee_restore_damage(r, "descriptors");
+	}
+	if (err)
+		return err;
+	return abi_restore_desc(bee.proc, &d, handle)
+		       ? bee_restore_damage(r, "descriptors")
+		       : 0;
+}
+
+static int make_pipe(struct restore *r, const struct bee_snap_pipe *p, u64 len)
+{
+	struct abi_file_op op = {.verb = ABI_FILE_PIPE_SIZE,
+				 .len = p->capacity};
+	struct abi_io io = {(void *)(__UINTPTR_TYPE__)(p + 1), len - sizeof(*p),
+			    ABI_STREAM};
+	s32 *handle = r->pipe[r->pipes].handle;
+
+	if (r->pipes == BEE_SNAP_PIPES || !r->os->pipe ||
+	    r->os->pipe(handle, 0))
+		return bee_restore_fail(r, "a pipe cannot be made", "", "");
+	r->pipe[r->pipes++].pipe = p->pipe;
+	if (r->os->file(handle[1], &op) < 0)
+		return bee_restore_fail(r, "a pipe cannot have its size", "",
+					"");
+	if (io.len && r->os->file_write(handle[1], &io) != (s64)io.len)
+		return bee_restore_fail(r, "a pipe cannot be filled", "", "");
+	return 0;
+}
+
+/* Removed files ------------------------------------------------------------ */
+
+/* A name that the file has until all of its descriptions are there. */
+static s64 make_name(struct restore *r, const char *folder,
+		     struct abi_open *open)
+{
+	static char path[ABI_PATH_MAX];
+	struct abi_text t;
+	u64 number;
+	s64 err = r->os->random(&number, sizeof(number));
+
+	if (err)
+		return err;
+	abi_text_init(&t, path, sizeof(path));
+	abi_text_str(&t, folder);
+	abi_text_str(&t, ".removed-");
+	abi_text_hex(&t, number, 16);
+	open->path = path;
+	open->mode = 0600;
+	open->flags = O_RDWR | O_CREAT | O_EXCL;
+	return r->os->file_open(open);
+}
+
+/* Makes it where it was or, if that folder is gone, where such files are. */
+static s64 make_removed(struct restore *r, const char *old,
+			struct abi_open *open)
+{
+	static const char *const folders[] = {"/dev/shm/", "/tmp/", "/var/tmp/",
+					      "/"};
+	static char folder[ABI_PATH_MAX];
+	u64 n = abi_strcpy(folder, old, sizeof(folder) - 32);
+	s64 err = -LINUX_ENOENT;
+	u32 i;
+
+	while (n && folder[n - 1] != '/')
+		n--;
+	folder[n] = 0;
+	if (n > 1)
+		err = make_name(r, folder, open);
+	for (i = n > 1; err && i < sizeof(folders) / sizeof(folders[0]); i++)
+		err = make_name(r, folders[i], open);
+	return err;
+}
+
+static s64 write_whole(struct restore *r, s32 handle, u64 offset,
+		       const void *bytes, u64 len)
+{
+	struct abi_io io = {(void *)(__UINTPTR_TYPE__)bytes, len, (s64)offset};
+	s64 n;
+
+	for (; io.len; io.len -= (u64)n) {
+		n = r->os->file_write(handle, &io);
+		if (n <= 0)
+			return n ? n : -LINUX_EIO;
+		io.buf = (u8 *)io.buf + n;
+		io.offset += n;
+	}
+	return 0;
+}
+
+static s64 fill_removed(struct restore *r, const struct bee_snap_removed *f,
+			s32 handle)
+{
+	struct abi_file_op op = {.verb = ABI_FILE_TRUNCATE, .len = f->size};
+	const struct bee_snap_content *c;
+	u64 at = 0, len;
+	s64 err = r->os->file(handle, &op);
+
+	while (err >= 0 &&
+	       (c = bee_snap_next(r->s, &at, BEE_SNAP_CONTENT, &len)))
+		if (c->number == f->number)
+			err = write_whole(r, handle, c->offset, c + 1,
+					  len - sizeof(*c));
+	if (err < 0)
+		return err;
+	op = (struct abi_file_op){.verb = ABI_FILE_CHMOD,
+				  .mode = f->mode & 07777};
+	err = r->os->file(handle, &op);
+	if (err < 0)
+		return err;
+	op = (struct abi_file_op){.verb = ABI_FILE_UTIMENS,
+				  .times = {f->atime_ns, f->mtime_ns}};
+	return r->os->file(handle, &op);
+}
+
+static int open_removed(struct restore *r, const struct bee_snap_removed *f,
+			const char *path)
+{
+	const struct abi_snap_desc *d;
+	struct abi_open open;
+	u64 at = 0, len;
+
+	while ((d = bee_snap_next(r->s, &at, BEE_SNAP_DESC, &len))) {
+		if (d->kind != ABI_SNAP_REMOVED || d->pipe != f->number)
+			continue;
+		open = (struct abi_open){.path = path,
+					 .flags = d->flags & KEPT};
+		if (r->os->file_open(&open))
+			return bee_restore_fail(
+				r, "a removed file cannot be opened", "", "");
+		if (abi_restore_desc(bee.proc, d, open.handle))
+			return bee_restore_damage(r, "descriptors");
+	}
+	return 0;
+}
+
+static const char *find_path(struct restore *r, u32 number)
+{
+	const struct abi_snap_desc *d;
+	u64 at = 0, len;
+
+	while ((d = bee_snap_next(r->s, &at, BEE_SNAP_DESC, &len)))
+		if (d->kind == ABI_SNAP_REMOVED && d->pipe == number &&
+		    abi_is_string(d->path, sizeof(d->path)))
+			return d->path;
+	return "";
+}
+
+static int restore_removed(struct restore *r, const struct bee_snap_removed *f)
+{
+	struct abi_path_op unlink = {.verb = ABI_PATH_UNLINK};
+	struct abi_open open = {0};
+	s64 err = make_removed(r, find_path(r, f->number), &open);
+	int rc = 0;
+
+	if (err)
+		return bee_restore_fail(
+			r, "no folder has room for a removed file", "", "");
+	/* before its mode and times are set, which opening needs and changes */
+	rc = open_removed(r, f, open.path);
+	if (!rc && fill_removed(r, f, open.handle))
+		rc = bee_restore_fail(r, "a removed file cannot be filled", "",
+				      "");
+	unlink.path = open.path;
+	if (r->os->path(&unlink) < 0 && !rc)
+		rc = bee_restore_fail(r, "a removed file keeps its name ",
+				      open.path, "");
+	r->os->file_close(open.handle);
+	return rc;
+}
+
+int bee_restore_files(struct restore *r)
+{
+	const void *p;
+	u64 at = 0, len;
+
+	while ((p = bee_snap_next(r->s, &at, BEE_SNAP_PIPE, &len)))
+		if (make_pipe(r, p, len))
+			return -1;
+	at = 0;
+	while ((p = bee_snap_next(r->s, &at, BEE_SNAP_REMOVED, &len)))
+		if (restore_removed(r, p))
+			return -1;
+	at = 0;
+	while ((p = bee_snap_next(r->s, &at, BEE_SNAP_DESC, &len)))
+		if (restore_desc(r, p))
+			return -1;
+	at = 0;
+	while ((p = bee_snap_next(r->s, &at, BEE_SNAP_NUMBER, &len)))
+		if (abi_restore_number(bee.proc, p))
+			return bee_restore_damage(r, "numbers");
+	at = 0;
+	while ((p = bee_snap_next(r->s, &at, BEE_SNAP_WATCH, &len)))
+		if (abi_restore_watch(bee.proc, p))
+			return bee_restore_damage(r, "interest lists");
+	return 0;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* What restore.c and reopen.c share. */
+#ifndef BEE_CORE_RESTORE_H
+#define BEE_CORE_RESTORE_H
+
+#include "bee/core/snapshot.h"
+
+struct restore {
+	const struct abi_host *os;
+	const struct bee_snapshot *s;
+	char *why;
+	u64 size;
+	struct {
+		u32 pipe;
+		s32 handle[2]; /* -1: taken */
+	} pipe[BEE_SNAP_PIPES];
+	u32 pipes;
+};
+
+/* Both write `why` and return -1. */
+int bee_restore_fail(struct restore *r, const char *before, const char *name,
+		     const char *after);
+int bee_restore_damage(struct restore *r, const char *what);
+
+/* reopen.c: all descriptions and their numbers. 0, or -1 after
+ * bee_restore_fail.
+ */
+int bee_restore_files(struct restore *r);
+
+#endif
