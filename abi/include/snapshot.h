@@ -39,7 +39,7 @@ struct abi_snap_process {
 	u64 arg_start, arg_end, env_start, env_end, auxv_start, auxv_end;
 	u32 pid, umask, cursor, high;
 	s32 nice;
-	u32 zero;
+	u32 bits;		       /* ABI_SNAP_CHILD, ABI_SNAP_FORKED */
 	u64 limit[ABI_SNAP_LIMITS][2]; /* cur, max */
 	struct abi_snap_action action[ABI_SNAP_SIGNALS];
 	struct abi_snap_alarm itimer[ABI_SNAP_ITIMERS];
@@ -48,6 +48,9 @@ struct abi_snap_process {
 	char cwd[ABI_PATH_MAX], exe[ABI_PATH_MAX];
 	char interp[ABI_ELF_INTERP_MAX]; /* the dynamic loader, or empty */
 };
+
+#define ABI_SNAP_CHILD 1u  /* it came of a fork */
+#define ABI_SNAP_FORKED 2u /* it has had children, or came of a fork */
 
 struct abi_snap_thread {
 	u32 index, uses;
@@ -79,7 +82,7 @@ enum abi_snap_kind {
 	ABI_SNAP_DIR,	   /* a folder, by path */
 	ABI_SNAP_NULL,	   /* /dev/null and its like, by path */
 	ABI_SNAP_STD,	   /* the host's stream `std` */
-	ABI_SNAP_PIPE,	   /* an end of pipe `pipe` of this process */
+	ABI_SNAP_PIPE,	   /* an end of pipe `pipe` of this run */
 	ABI_SNAP_REMOVED,  /* a regular file without a name: number `pipe` */
 	ABI_SNAP_EVENT,	   /* an eventfd of this process */
 	ABI_SNAP_EPOLL,	   /* its entries are struct abi_snap_watch */
@@ -99,7 +102,11 @@ struct abi_snap_desc {
 	 * of SIGNAL: its set */
 	u64 pos, size;
 	u64 next_ns, interval_ns; /* TIMER: on the guest's CLOCK_MONOTONIC */
-	u32 clock, zero;	  /* TIMER: of timerfd_create */
+	u32 clock;		  /* TIMER: of timerfd_create */
+	u32 shared; /* FILE: 1: the host keeps the position, since processes may
+		       share it */
+	u32 handle, zero; /* of the process that was saved: only a number, by
+			     which it is named (BEE_SNAP_SHARED) */
 	u8 sha256[32];
 	char path[ABI_PATH_MAX];
 };

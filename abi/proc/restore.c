@@ -14,6 +14,7 @@
 #include "abi/mm/space.h"
 #include "abi/poll/epoll.h"
 #include "abi/poll/eventfd.h"
+#include "abi/proc/fork.h"
 #include "abi/signal/signal.h"
 #include "abi/state/proc.h"
 #include "abi/thread/lock.h"
@@ -23,7 +24,7 @@
 #include "abi/uapi/linux.h"
 #include "base/errno.h"
 
-#define PID_MAX 0x1fffffffu
+#define PID_MAX 0x3fffffffu
 #define TID_MAX 0x3fffffff
 #define UNBLOCKABLE (1ull << (ABI_SIGKILL - 1) | 1ull << (ABI_SIGSTOP - 1))
 #define ALT_FLAGS (ABI_SS_DISABLE | ABI_SS_ONSTACK | ABI_SS_AUTODISARM)
@@ -58,6 +59,7 @@ static int process_wrong(const struct abi_snap_process *s)
 {
 	return s->pid < 2 || s->pid > PID_MAX || s->cursor > ABI_THREADS_MAX ||
 	       s->high > ABI_THREADS_MAX || !s->high ||
+	       s->bits & ~(ABI_SNAP_CHILD | ABI_SNAP_FORKED) ||
 	       s->brk < SKEP_BRK_START ||
 	       s->brk > SKEP_BRK_START + SKEP_BRK_SIZE ||
 	       !abi_is_string(s->comm, sizeof(s->comm)) || !is_path(s->cwd) ||
@@ -88,6 +90,8 @@ int abi_restore_process(struct abi_proc *p, const struct abi_snap_process *s)
 	p->threads.live = 0;
 	p->threads.thread[0].state = ABI_THREAD_FREE;
 	p->threads.nice = s->nice;
+	p->child = (s->bits & ABI_SNAP_CHILD) != 0;
+	p->forked = s->bits != 0;
 	for (i = 0; i < ABI_RLIMITS; i++) {
 		p->limit[i].cur = s->limit[i][0];
 		p->limit[i].max = s->limit[i][1];
@@ -295,6 +299,11 @@ static int take_desc(struct abi_proc *p, const struct abi_snap_desc *s,
 		(void)abi_fd_name(p, d); /* streams need no name */
 	else
 		abi_memcpy(d->path, s->path, sizeof(d->path));
+	if (s->kind == ABI_SNAP_FILE && s->shared) {
+		abi_lock(p, &d->lock);
+		abi_fork_share(p, d);
+		abi_unlock(p, &d->lock);
+	}
 	return 0;
 }
 
@@ -370,9 +379,19 @@ static void join_pipes(struct abi_proc *p)
 	}
 }
 
+static void tell_family(struct abi_proc *p)
+{
+	const struct abi_sigaction *end = &p->signals.action[ABI_SIGCHLD - 1];
+	struct abi_family_op op = {.verb = ABI_FAMILY_NAME, .path = p->comm};
+
+	p->host->family(&op, 0);
+	op = (struct abi_family_op){.verb = ABI_FAMILY_REAP, .status = 1};
+	if (end->handler == ABI_SIG_IGN || end->flags & ABI_SA_NOCLDWAIT)
+		p->host->family(&op, 0);
+}
+
 int abi_restore_finish(struct abi_proc *p)
 {
-	struct abi_family_op op = {.verb = ABI_FAMILY_NAME, .path = p->comm};
 	u32 i;
 
 	if (p->threads.thread[0].state != ABI_THREAD_LIVE ||
@@ -383,7 +402,7 @@ int abi_restore_finish(struct abi_proc *p)
 			return -LINUX_EINVAL;
 	join_pipes(p);
 	if (p->host->family)
-		p->host->family(&op, 0);
+		tell_family(p);
 	abi_cpu_limit_arm(p);
 	if (p->host->timer_arm) /* looks at all timers soon */
 		p->host->timer_arm(0);

@@ -76,10 +76,8 @@ static int write_reason(char *why, u64 size, const char *before, u64 number,
 }
 
 /* Descriptions that are saved; 0: this one cannot be. */
-static u32 kind_of(const struct abi_proc *p, const struct abi_desc *d)
+static u32 kind_of(const struct abi_desc *d)
 {
-	const struct abi_desc *other;
-
 	switch (d->kind) {
 	case ABI_DESC_FILE:
 		/* input goes on where it was; output goes to the new stream */
@@ -103,13 +101,8 @@ static u32 kind_of(const struct abi_proc *p, const struct abi_desc *d)
 			return d->std <= STREAMS ? ABI_SNAP_STD : 0;
 		if (d->type == ABI_S_IFCHR && abi_streq(d->path, "/dev/null"))
 			return ABI_SNAP_NULL; /* inherited */
-		if (!d->pipe || !d->peer)
-			return 0;
-		other = &p->fds.desc[d->peer - 1];
-		return other->kind == ABI_DESC_STREAM && other->refs &&
-				       other->pipe == d->pipe
-			       ? ABI_SNAP_PIPE
-			       : 0;
+		/* a process of this run made it */
+		return d->pipe && d->type == ABI_S_IFIFO ? ABI_SNAP_PIPE : 0;
 	default:
 		return 0;
 	}
@@ -128,10 +121,8 @@ static const char *name_kind(const struct abi_desc *d)
 	case ABI_DESC_STREAM:
 		if (d->std)
 			return " is the stream of --stream";
-		if (d->pipe)
-			return " is a pipe whose other end is closed";
 		if (d->type == ABI_S_IFIFO)
-			return " is a pipe of another process";
+			return " is a pipe of a process outside of the run";
 		return d->type == ABI_S_IFCHR
 			       ? " is a terminal or a device"
 			       : " is neither a file nor a folder";
@@ -155,7 +146,7 @@ static int judge_numbers(struct abi_proc *p, char *why, u64 size)
 		if (!p->fds.slot[fd].desc)
 			continue;
 		d = &p->fds.desc[p->fds.slot[fd].desc - 1];
-		if (kind_of(p, d))
+		if (kind_of(d))
 			continue;
 		write_reason(why, size, "descriptor ", fd, name_kind(d));
 		rc = d->kind == ABI_DESC_DIR ? ABI_SNAP_SOON : 1;
@@ -206,10 +197,10 @@ int abi_snap_judge(struct abi_proc *p, char *why, u64 size)
 {
 	int rc;
 
-	if (p->child || p->vfork.thread)
-		return write_reason(why, size,
-				    "it is not the first process of its run",
-				    ~0ull, "");
+	if (p->vfork.thread) {
+		write_reason(why, size, "it is starting a program", ~0ull, "");
+		return ABI_SNAP_SOON;
+	}
 	if (p->threads.thread[0].state != ABI_THREAD_LIVE)
 		return write_reason(why, size, "its first thread has ended",
 				    ~0ull, "");
@@ -240,6 +231,8 @@ void abi_snap_process(struct abi_proc *p, struct abi_snap_process *out)
 	out->cursor = p->threads.cursor;
 	out->high = p->threads.high;
 	out->nice = p->threads.nice;
+	out->bits = (p->child ? ABI_SNAP_CHILD : 0) |
+		    (p->forked ? ABI_SNAP_FORKED : 0);
 	for (i = 0; i < ABI_RLIMITS; i++) {
 		out->limit[i][0] = p->limit[i].cur;
 		out->limit[i][1] = p->limit[i].max;
@@ -325,7 +318,7 @@ int abi_snap_desc(struct abi_proc *p, u32 i, struct abi_snap_desc *out,
 		return 0;
 	abi_memset(out, 0, sizeof(*out));
 	out->index = i;
-	out->kind = kind_of(p, d);
+	out->kind = kind_of(d);
 	out->type = d->type;
 	out->flags = abi_desc_flags(d);
 	out->pos = d->pos;
@@ -348,6 +341,8 @@ int abi_snap_desc(struct abi_proc *p, u32 i, struct abi_snap_desc *out,
 	}
 	if (d->inherited) /* the host has the position */
 		out->pos = ~0ull;
+	out->shared = d->inherited && out->kind == ABI_SNAP_FILE;
+	out->handle = (u32)*handle;
 	if (out->kind == ABI_SNAP_FILE || out->kind == ABI_SNAP_DIR ||
 	    out->kind == ABI_SNAP_NULL)
 		abi_strcpy(out->path, d->path, sizeof(out->path));

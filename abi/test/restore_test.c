@@ -49,7 +49,7 @@ static void check_process(void)
 {
 	p = fake_proc();
 	WRONG(abi_restore_process(p, &process), process.pid, 1);
-	WRONG(abi_restore_process(p, &process), process.pid, 0x20000000);
+	WRONG(abi_restore_process(p, &process), process.pid, 0x40000000);
 	WRONG(abi_restore_process(p, &process), process.high, 0);
 	WRONG(abi_restore_process(p, &process), process.high,
 	      ABI_THREADS_MAX + 1);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The files and pipes of a process that is made from a snapshot: restore.c.
+ * Owns the tables of what several processes of the run have, from
+ * bee_restore_pipes and bee_restore_shared to the end of bee_restore_files; a
+ * forked process has a copy.
  */
 #include "base/errno.h"
 #include "bee/core/core.h"
@@ -16,6 +19,21 @@
 #define O_DIRECTORY 0x10000u
 #define S_IFMT 0170000u
 #define S_IFREG 0100000u
+
+/* Pipes of the run; a forked process has a copy. */
+static struct {
+	u32 pipe, filled;
+	s32 handle[2]; /* -1: taken */
+} made[BEE_SNAP_PIPES];
+static u32 pipes;
+
+/* Files that processes share, by what they were. */
+static struct {
+	u32 number, saved;
+	s32 handle;
+	u32 taken;
+} shares[BEE_SNAP_SHARES];
+static u32 shared;
 
 static int report_change(struct restore *r, const struct abi_snap_desc *d,
 			 u64 size)
@@ -74,6 +92,36 @@ static int check_file(struct restore *r, const struct abi_snap_desc *d)
 	return report_change(r, d, (u64)io.offset);
 }
 
+/* -1: this process shares it with none. */
+static s32 take_shared(struct restore *r, const struct abi_snap_desc *d)
+{
+	u32 i;
+
+	for (i = 0; i < shared && d->kind == ABI_SNAP_FILE; i++)
+		if (shares[i].number == r->s->number &&
+		    shares[i].saved == d->handle && !shares[i].taken) {
+			shares[i].taken = 1;
+			return shares[i].handle;
+		}
+	return -1;
+}
+
+/* Those of other processes. Several entries are one description. */
+static void close_shared(const struct abi_host *os)
+{
+	u32 i, j;
+
+	for (i = 0; i < shared; i++) {
+		for (j = 0; j < shared; j++)
+			if (shares[j].handle == shares[i].handle &&
+			    (shares[j].taken || j < i))
+				break;
+		if (j == shared)
+			os->file_close(shares[i].handle);
+	}
+	shared = 0;
+}
+
 static int open_path(struct restore *r, const struct abi_snap_desc *d,
 		     s32 *handle)
 {
@@ -83,6 +131,9 @@ static int open_path(struct restore *r, const struct abi_snap_desc *d,
 		open.flags |= O_DIRECTORY;
 	if (d->kind == ABI_SNAP_FILE && check_file(r, d))
 		return -1;
+	*handle = take_shared(r, d);
+	if (*handle >= 0)
+		return 0;
 	if (r->os->file_open(&open))
 		return bee_restore_fail(r,
 					d->kind == ABI_SNAP_DIR ? "the folder "
@@ -96,18 +147,30 @@ static int open_path(struct restore *r, const struct abi_snap_desc *d,
 				" has another type than before");
 }
 
-static int take_pipe(struct restore *r, const struct abi_snap_desc *d,
-		     s32 *handle)
+static int take_pipe(struct restore *r, struct abi_snap_desc *d, s32 *handle)
 {
 	u32 i, end = d->writes != 0;
 
-	for (i = 0; i < r->pipes; i++)
-		if (r->pipe[i].pipe == d->pipe && r->pipe[i].handle[end] >= 0) {
-			*handle = r->pipe[i].handle[end];
-			r->pipe[i].handle[end] = -1;
+	for (i = 0; i < pipes; i++)
+		if (made[i].pipe == d->pipe && made[i].handle[end] >= 0) {
+			*handle = made[i].handle[end];
+			made[i].handle[end] = -1;
+			d->pipe = i + 1; /* abi's own number */
 			return 0;
 		}
 	return bee_restore_damage(r, "pipes");
+}
+
+/* Ends that only other processes have, or nobody. */
+static void close_pipes(const struct abi_host *os)
+{
+	u32 i, end;
+
+	for (i = 0; i < pipes; i++)
+		for (end = 0; end < 2; end++)
+			if (made[i].handle[end] >= 0)
+				os->file_close(made[i].handle[end]);
+	pipes = 0;
 }
 
 static int take_stream(struct restore *r, struct abi_snap_desc *d, s32 *handle)
@@ -165,23 +228,83 @@ static int restore_desc(struct restore *r, const struct abi_snap_desc *from)
 		       : 0;
 }
 
+/* What is in it is the same in each process that can read it. */
+static int fill_pipe(struct restore *r, u32 i, const struct bee_snap_pipe *p,
+		     u64 len)
+{
+	struct abi_io io = {(void *)(__UINTPTR_TYPE__)(p + 1), len - sizeof(*p),
+			    ABI_STREAM};
+
+	if (!p->reads || made[i].filled)
+		return 0;
+	made[i].filled = 1;
+	if (io.len && r->os->file_write(made[i].handle[1], &io) != (s64)io.len)
+		return bee_restore_fail(r, "a pipe cannot be filled", "", "");
+	return 0;
+}
+
 static int make_pipe(struct restore *r, const struct bee_snap_pipe *p, u64 len)
 {
 	struct abi_file_op op = {.verb = ABI_FILE_PIPE_SIZE,
 				 .len = p->capacity};
-	struct abi_io io = {(void *)(__UINTPTR_TYPE__)(p + 1), len - sizeof(*p),
-			    ABI_STREAM};
-	s32 *handle = r->pipe[r->pipes].handle;
+	u32 i;
 
-	if (r->pipes == BEE_SNAP_PIPES || !r->os->pipe ||
-	    r->os->pipe(handle, 0))
+	for (i = 0; i < pipes && made[i].pipe != p->pipe; i++)
+		;
+	if (i < pipes)
+		return fill_pipe(r, i, p, len);
+	if (i == BEE_SNAP_PIPES || !r->os->pipe ||
+	    r->os->pipe(made[i].handle, 0))
 		return bee_restore_fail(r, "a pipe cannot be made", "", "");
-	r->pipe[r->pipes++].pipe = p->pipe;
-	if (r->os->file(handle[1], &op) < 0)
+	made[i].pipe = p->pipe;
+	made[i].filled = 0;
+	pipes++;
+	if (r->os->file(made[i].handle[1], &op) < 0)
 		return bee_restore_fail(r, "a pipe cannot have its size", "",
 					"");
-	if (io.len && r->os->file_write(handle[1], &io) != (s64)io.len)
-		return bee_restore_fail(r, "a pipe cannot be filled", "", "");
+	return fill_pipe(r, i, p, len);
+}
+
+static int make_pipes(struct restore *r)
+{
+	const void *p;
+	u64 at = 0, len;
+
+	while ((p = bee_snap_next(r->s, &at, BEE_SNAP_PIPE, &len)))
+		if (make_pipe(r, p, len))
+			return -1;
+	return 0;
+}
+
+int bee_restore_pipes(const struct abi_host *os, const struct bee_snapshot *s,
+		      char *why, u64 size)
+{
+	struct restore r = {.os = os, .s = s, .why = why, .size = size};
+
+	return make_pipes(&r);
+}
+
+int bee_restore_shared(const struct abi_host *os, const struct bee_snapshot *s,
+		       u32 handle, s32 *opened, char *why, u64 size)
+{
+	struct restore r = {.os = os, .s = s, .why = why, .size = size};
+	const struct abi_snap_desc *d;
+	u64 at = 0, len;
+
+	while ((d = bee_snap_next(s, &at, BEE_SNAP_DESC, &len)))
+		if (d->kind == ABI_SNAP_FILE && d->handle == handle)
+			break;
+	if (!d)
+		return 0;
+	if (shared == BEE_SNAP_SHARES ||
+	    !abi_is_string(d->path, sizeof(d->path)))
+		return bee_restore_damage(&r, "shared files");
+	if (*opened < 0 && open_path(&r, d, opened))
+		return -1;
+	shares[shared].number = s->number;
+	shares[shared].saved = handle;
+	shares[shared].handle = *opened;
+	shares[shared++].taken = 0;
 	return 0;
 }
 
@@ -331,10 +454,8 @@ int bee_restore_files(struct restore *r)
 	const void *p;
 	u64 at = 0, len;
 
-	while ((p = bee_snap_next(r->s, &at, BEE_SNAP_PIPE, &len)))
-		if (make_pipe(r, p, len))
-			return -1;
-	at = 0;
+	if (make_pipes(r))
+		return -1;
 	while ((p = bee_snap_next(r->s, &at, BEE_SNAP_REMOVED, &len)))
 		if (restore_removed(r, p))
 			return -1;
@@ -350,5 +471,7 @@ int bee_restore_files(struct restore *r)
 	while ((p = bee_snap_next(r->s, &at, BEE_SNAP_WATCH, &len)))
 		if (abi_restore_watch(bee.proc, p))
 			return bee_restore_damage(r, "interest lists");
+	close_pipes(r->os);
+	close_shared(r->os);
 	return 0;
 }

@@ -8,13 +8,8 @@
 struct restore {
 	const struct abi_host *os;
 	const struct bee_snapshot *s;
-	char *why;
+	char *why; /* a sentence, if it fails */
 	u64 size;
-	struct {
-		u32 pipe;
-		s32 handle[2]; /* -1: taken */
-	} pipe[BEE_SNAP_PIPES];
-	u32 pipes;
 };
 
 /* Both write `why` and return -1. */

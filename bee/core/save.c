@@ -298,14 +298,24 @@ static void find_position(struct abi_snap_desc *d, s32 handle)
 	d->pos = n < 0 ? 0 : (u64)n;
 }
 
+/* The kernel's number of a pipe is the same in all processes. */
+static u32 number_pipe(s32 handle)
+{
+	struct abi_stat st = {0};
+
+	return stat_handle(handle, &st) ? 0 : (u32)st.ino;
+}
+
 static void put_pipe(struct bee_save *s, const struct abi_snap_desc *d,
 		     s32 handle)
 {
 	struct abi_file_op op = {.verb = ABI_FILE_PIPE_SIZE};
-	struct bee_snap_pipe pipe = {.pipe = d->pipe};
-	s64 n = bee.os->file(handle, &op), bytes;
+	struct bee_snap_pipe pipe = {.pipe = number_pipe(handle),
+				     .reads = !d->writes};
+	s64 n = bee.os->file(handle, &op), bytes = 0;
 
-	bytes = s->peek(s, handle, s->buf, BUF);
+	if (pipe.reads)
+		bytes = s->peek(s, handle, s->buf, BUF);
 	if (n < 0 || bytes < 0) {
 		bee_save_fail(s, "a pipe cannot be read", "", "");
 		return;
@@ -324,7 +334,7 @@ static void put_pipes(struct bee_save *s)
 		found = abi_snap_desc(bee.proc, i, &d, &handle);
 		if (found < 0)
 			return;
-		if (found && d.kind == ABI_SNAP_PIPE && !d.writes)
+		if (found && d.kind == ABI_SNAP_PIPE)
 			put_pipe(s, &d, handle);
 	}
 }
@@ -344,6 +354,8 @@ static void put_desc(struct bee_save *s, struct abi_snap_desc *d, s32 handle)
 	} else if (d->kind < ABI_SNAP_EVENT) {
 		d->pos = 0;
 	}
+	if (d->kind == ABI_SNAP_PIPE)
+		d->pipe = number_pipe(handle);
 	put_record(s, BEE_SNAP_DESC, d, sizeof(*d));
 }
 
@@ -419,6 +431,8 @@ static void put_all(struct bee_save *s)
 	bee_save_removed(s);
 	put_descs(s);
 	put_signals(s);
+	if (s->members)
+		s->members(s);
 	bee_save_section(s, BEE_SNAP_END, 0);
 }
 

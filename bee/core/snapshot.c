@@ -18,6 +18,9 @@ struct parse {
 	u64 area_end;  /* and lie in the last area */
 	/* the last REMOVED */
 	const struct bee_snap_removed *removed;
+	u32 members;
+	u64 ended_members; /* bit by number */
+	u32 part;	   /* number of the last one */
 };
 
 static u64 round_up(u64 n)
@@ -40,6 +43,8 @@ static u64 fixed_size(u32 type)
 		[BEE_SNAP_NUMBER] = sizeof(struct abi_snap_number),
 		[BEE_SNAP_WATCH] = sizeof(struct abi_snap_watch),
 		[BEE_SNAP_SIGNAL] = sizeof(struct abi_snap_signal),
+		[BEE_SNAP_MEMBER] = sizeof(struct bee_snap_member),
+		[BEE_SNAP_SHARED] = sizeof(struct bee_snap_shared),
 	};
 
 	return type < sizeof(size) / sizeof(size[0]) ? size[type] : 0;
@@ -130,6 +135,30 @@ static int content_wrong(const struct parse *p, const u8 *payload, u64 len)
 	       bytes > p->removed->size - c->offset;
 }
 
+/* Leaders may come later, so who restores them looks for those. */
+static int member_wrong(struct parse *p, const struct bee_snap_member *m)
+{
+	if (m->number != p->members || m->number == BEE_SNAP_MEMBERS ||
+	    m->ended > 1 ||
+	    (m->parent != BEE_SNAP_NONE && m->parent >= m->number))
+		return 1;
+	p->members++;
+	p->ended_members |= (u64)m->ended << m->number;
+	return !m->number && m->ended;
+}
+
+static int part_wrong(struct parse *p, const u8 *payload, u64 len)
+{
+	const struct bee_snap_part *part = (const void *)payload;
+
+	if (len <= sizeof(*part) || len - sizeof(*part) > BEE_SNAP_PART_MAX ||
+	    !part->number || part->number >= p->members ||
+	    p->ended_members >> part->number & 1 || part->number < p->part)
+		return 1;
+	p->part = part->number;
+	return 0;
+}
+
 static int cpu_wrong(const struct bee_snap_cpu *cpu)
 {
 	return cpu->xsave_size < VEC_MIN || cpu->xsave_size > BEE_VEC_SIZE;
@@ -168,6 +197,13 @@ static int payload_wrong(struct parse *p, u32 type, const u8 *payload, u64 len)
 		return p->removed->size > ~0ull >> 1;
 	case BEE_SNAP_CONTENT:
 		return content_wrong(p, payload, len);
+	case BEE_SNAP_MEMBER:
+		return member_wrong(p, (const void *)payload);
+	case BEE_SNAP_SHARED:
+		return ((const struct bee_snap_shared *)(const void *)payload)
+			       ->number >= p->members;
+	case BEE_SNAP_PART:
+		return part_wrong(p, payload, len);
 	case BEE_SNAP_END:
 		p->ended = 1;
 		return len != 0;

@@ -6,6 +6,9 @@
  * followed by its pages. FILE and EARLY were sent while the program ran. FILE
  * is for who can refuse while it still does. Of EARLY pages later ones replace
  * earlier ones, and those that lie in no area count for nothing.
+ * If the program has child processes, all processes of its run have a MEMBER,
+ * of which the first is the process that the other sections are of, and the
+ * snapshots of the others, each one whole, are cut into PARTs.
  * Numbers are little-endian.
  */
 #ifndef BEE_CORE_SNAPSHOT_H
@@ -15,13 +18,16 @@
 #include "bee/core/bee.h"
 
 #define BEE_SNAP_MAGIC "beesnap\n"
-#define BEE_SNAP_VERSION 6u
+#define BEE_SNAP_VERSION 7u
 #define BEE_SNAP_DIGEST 32u
 #define BEE_SNAP_PAGES 256u /* most pages of one section */
 #define BEE_SNAP_PIPE_MAX (1u << 20)
 #define BEE_SNAP_PIPES 512u
 #define BEE_SNAP_DESCS 2048u
 #define BEE_SNAP_CONTENT_MAX (1u << 20)
+#define BEE_SNAP_PART_MAX (1u << 20)
+#define BEE_SNAP_MEMBERS 64u
+#define BEE_SNAP_SHARES 1024u
 
 struct bee_snap_head {
 	char magic[8];
@@ -46,6 +52,9 @@ enum bee_snap_type {
 	BEE_SNAP_NUMBER,  /* struct abi_snap_number */
 	BEE_SNAP_WATCH,	  /* struct abi_snap_watch */
 	BEE_SNAP_SIGNAL,  /* struct abi_snap_signal */
+	BEE_SNAP_MEMBER,  /* struct bee_snap_member */
+	BEE_SNAP_SHARED,  /* struct bee_snap_shared */
+	BEE_SNAP_PART,	  /* struct bee_snap_part, then bytes */
 	BEE_SNAP_END,
 };
 
@@ -89,8 +98,11 @@ struct bee_snap_file {
 	char path[ABI_PATH_MAX];
 };
 
+/* The same pipe in each process that has an end of it. */
 struct bee_snap_pipe {
 	u32 pipe, capacity;
+	u32 reads, zero; /* 1: the process has the end to read from, so what is
+			    in the pipe follows */
 };
 
 /* A regular file that the program has open, and that has no name any more. */
@@ -106,6 +118,31 @@ struct bee_snap_content {
 	u64 offset;
 };
 
+#define BEE_SNAP_NONE 0xffffffffu
+
+/* A process of the run. */
+struct bee_snap_member {
+	u32 number;	    /* from 0, and above its parent's */
+	u32 parent;	    /* number; NONE: it has lost its parent, or is the
+			       first */
+	u32 group, session; /* number of the leader; NONE: it is outside */
+	u32 pid;	    /* the guest's number of the process */
+	u32 ended;	    /* 1: its parent has not waited for it yet, */
+	s32 status;	    /* and will get this */
+	u32 zero;
+};
+
+/* The file `handle` of a process is the same open file description as those of
+ * other processes with the same `group`. */
+struct bee_snap_shared {
+	u32 number, handle; /* of the process, and of its abi_snap_desc */
+	u32 group, zero;
+};
+
+struct bee_snap_part {
+	u32 number, zero; /* of its MEMBER */
+};
+
 /* A file in memory that bee_snap_parse has checked. */
 struct bee_snapshot {
 	const u8 *bytes;
@@ -116,6 +153,7 @@ struct bee_snapshot {
 	const struct bee_snap_cpu *cpu;
 	const struct bee_snap_program *program;
 	const struct abi_snap_process *process;
+	u32 number; /* of its MEMBER, if there are some */
 };
 
 /*
@@ -181,7 +219,9 @@ struct bee_save {
 	void (*digest)(const struct bee_save *s, const void *page,
 		       struct bee_page_digest *out);
 	s64 (*thread_cpu)(u32 thread); /* ns */
-	s32 handle;		       /* the host's own */
+	/* NULL, or writes the other processes of the run, which are at rest. */
+	void (*members)(struct bee_save *s);
+	s32 handle; /* the host's own */
 	s32 memory, map;
 	u32 hurry; /* the host may set it: no more rounds */
 	char why[320];
@@ -235,6 +275,16 @@ void bee_save_rounds(struct bee_save *s);
  * then starts all threads but the first.
  */
 int bee_restore(const struct abi_host *os, char *why, u64 size);
+/* Before that: makes the pipes of s, but those that were made before. Processes
+ * that are forked then get their ends of them. 0, or -1 and a sentence in why.
+ */
+int bee_restore_pipes(const struct abi_host *os, const struct bee_snapshot *s,
+		      char *why, u64 size);
+/* The same for a file that processes share: *opened is its description, or it
+ * is opened if that is -1, and stays so for all that are forked. A file that
+ * the process of s does not have is left out. */
+int bee_restore_shared(const struct abi_host *os, const struct bee_snapshot *s,
+		       u32 handle, s32 *opened, char *why, u64 size);
 int bee_restore_threads(const struct abi_host *os);
 /* Loads what else the calling thread had, if it was restored: vector state and
  * slots. */

@@ -256,6 +256,7 @@ s64 lin_file_close(s32 handle);
 void lin_proc_exit(u32 status);
 /* This process is a child of fork: its parent is told of its end. */
 void lin_proc_child(void);
+u32 lin_proc_is_child(void);
 
 /*
  * vfork.c. A child begins with its end of a socket pair and the part of its

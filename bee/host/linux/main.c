@@ -152,6 +152,11 @@ void lin_proc_child(void)
 	lin_control = -1;
 }
 
+u32 lin_proc_is_child(void)
+{
+	return (u32)is_forked;
+}
+
 void lin_proc_resumed(u32 forked)
 {
 	is_forked = forked != 0;

@@ -135,8 +135,8 @@ static int judge_program(struct out *o, struct skep_snapshot_answer *a)
 {
 	int rc = -1;
 
-	if (has_children()) {
-		set_why(a, "it has child processes");
+	if (has_children() || lin_proc_is_child()) {
+		set_why(a, "it has child processes, or is one");
 		return rc;
 	}
 	rc = bee_save_judge(&o->save);

@@ -51,26 +51,31 @@ static u64 build_sections(u8 *to, u64 size, const uint8_t *in, size_t len)
 {
 	struct bee_snap_section head = {0};
 	u64 at = sizeof(struct bee_snap_head), n;
-	static const u32 lens[] = {0,
-				   sizeof(struct bee_snap_file),
-				   8 + SKEP_PAGE_SIZE,
-				   sizeof(struct bee_snap_cpu),
-				   sizeof(struct bee_snap_program),
-				   sizeof(struct abi_snap_process),
-				   sizeof(struct bee_snap_library),
-				   sizeof(struct abi_snap_area),
-				   8 + SKEP_PAGE_SIZE,
-				   sizeof(struct abi_snap_thread),
-				   sizeof(struct bee_snap_pipe),
-				   sizeof(struct abi_snap_desc),
-				   sizeof(struct abi_snap_number),
-				   sizeof(struct abi_snap_watch),
-				   sizeof(struct abi_snap_signal),
-				   0};
+	static const u32 lens[] = {
+		[BEE_SNAP_FILE] = sizeof(struct bee_snap_file),
+		[BEE_SNAP_EARLY] = 8 + SKEP_PAGE_SIZE,
+		[BEE_SNAP_CPU] = sizeof(struct bee_snap_cpu),
+		[BEE_SNAP_PROGRAM] = sizeof(struct bee_snap_program),
+		[BEE_SNAP_PROCESS] = sizeof(struct abi_snap_process),
+		[BEE_SNAP_LIBRARY] = sizeof(struct bee_snap_library),
+		[BEE_SNAP_AREA] = sizeof(struct abi_snap_area),
+		[BEE_SNAP_PAGE] = 8 + SKEP_PAGE_SIZE,
+		[BEE_SNAP_THREAD] = sizeof(struct abi_snap_thread),
+		[BEE_SNAP_PIPE] = sizeof(struct bee_snap_pipe),
+		[BEE_SNAP_REMOVED] = sizeof(struct bee_snap_removed),
+		[BEE_SNAP_CONTENT] = sizeof(struct bee_snap_content) + 8,
+		[BEE_SNAP_DESC] = sizeof(struct abi_snap_desc),
+		[BEE_SNAP_NUMBER] = sizeof(struct abi_snap_number),
+		[BEE_SNAP_WATCH] = sizeof(struct abi_snap_watch),
+		[BEE_SNAP_SIGNAL] = sizeof(struct abi_snap_signal),
+		[BEE_SNAP_MEMBER] = sizeof(struct bee_snap_member),
+		[BEE_SNAP_SHARED] = sizeof(struct bee_snap_shared),
+		[BEE_SNAP_PART] = sizeof(struct bee_snap_part) + 8,
+		[BEE_SNAP_END] = 0};
 
 	while (len >= 4) {
-		head.type = in[0] % 17;
-		head.len = head.type < 16 ? lens[head.type] : 5;
+		head.type = in[0] % (BEE_SNAP_END + 2);
+		head.len = head.type <= BEE_SNAP_END ? lens[head.type] : 5;
 		head.len += in[1] & 0x80 ? in[1] & 0x7f : 0;
 		n = in[2] < len - 3 ? in[2] : len - 3;
 		if (at + sizeof(head) + head.len + 8 > size)
