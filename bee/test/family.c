@@ -622,15 +622,16 @@ static void test_restored(void)
 {
 	s32 guest = 1, pid = 1, own = GUEST + 77;
 
-	tap_ok(!lin_family_restored(&guest, &pid) && !guest && !pid,
+	tap_ok(!lin_family_restored(0, &guest, &pid) && guest == 1 && pid == 1,
 	       "a run begins without a saved process");
 	lin_family_restore(own, getpid());
-	tap_ok(lin_family_restored(&guest, &pid) == 1 && guest == own &&
-		       pid == getpid(),
+	tap_ok(lin_family_restored(0, &guest, &pid) == 1 && guest == own &&
+		       pid == getpid() && !lin_family_restored(1, &guest, &pid),
 	       "a restored process knows both its numbers");
 	tap_ok(lin_family_guest(getpid()) == own &&
-		       lin_family_guest(1) == GUEST + 1 &&
-		       lin_family_number(5) == 2 * GUEST + 5,
+		       lin_family_guest(1) == 2 * GUEST + 1 &&
+		       lin_family_number(5) == 2 * GUEST + 5 &&
+		       lin_family_base() == 2 * GUEST,
 	       "it keeps the guest's, and others have theirs");
 	tap_ok(!call_family(ABI_FAMILY_KILL, own, 0) &&
 		       call_family(ABI_FAMILY_GROUP, own, 0) ==

@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "abi/include/siginfo.h"
+#include "bee/core/snapshot.h"
 #include "host.h"
 
 #define PID_BASE 0x400000 /* above all pids of the kernel */
@@ -38,10 +39,14 @@ static s64 errno_result(s64 n)
 	return n < 0 ? -errno : n;
 }
 
-/* A restored process keeps its number; 0: this run began without one. */
-static s32 restored_guest, restored_pid;
+/* Restored processes keep their numbers. */
+static struct {
+	s32 guest, pid;
+} restored[BEE_SNAP_MEMBERS];
+static u32 restored_count;
 
-/* Added to the kernel's number of a thread; a multiple of PID_BASE. */
+/* Added to the kernel's number of a thread or process; a multiple of PID_BASE,
+ * and the same in all processes of the run. */
 static s32 number_base = PID_BASE;
 
 void lin_family_numbered(s32 tid)
@@ -58,45 +63,71 @@ s32 lin_family_number(s32 tid)
 	return (tid & (PID_BASE - 1)) + number_base;
 }
 
+s32 lin_family_base(void)
+{
+	return number_base;
+}
+
 /* In a restored run, numbers of an earlier kernel mean threads that exist. */
 s64 lin_family_lives(u32 tid)
 {
 	s32 number = (s32)tid;
 
-	if (restored_pid && number / PID_BASE != number_base / PID_BASE)
-		return 1;
 	if (number / PID_BASE != number_base / PID_BASE)
-		return 0;
+		return restored_count != 0;
 	return lin_proc_runs(number & (PID_BASE - 1)) || lin_robust_busy();
 }
 
-void lin_family_restore(s32 guest, s32 pid)
+int lin_family_restore(s32 guest, s32 pid)
 {
-	restored_guest = guest;
-	restored_pid = pid;
+	u32 i;
+
+	if (!guest)
+		restored_count = 0;
+	if (!guest)
+		return 0;
+	for (i = 0; i < restored_count && restored[i].guest != guest; i++)
+		;
+	if (i == BEE_SNAP_MEMBERS)
+		return -1;
+	restored[i].guest = guest;
+	restored[i].pid = pid;
+	if (i == restored_count)
+		restored_count++;
 	lin_family_numbered(guest);
+	return 0;
 }
 
-int lin_family_restored(s32 *guest, s32 *pid)
+int lin_family_restored(u32 i, s32 *guest, s32 *pid)
 {
-	*guest = restored_guest;
-	*pid = restored_pid;
-	return restored_pid != 0;
+	if (i >= restored_count)
+		return 0;
+	*guest = restored[i].guest;
+	*pid = restored[i].pid;
+	return 1;
 }
 
 s32 lin_family_guest(s32 pid)
 {
-	if (restored_pid && pid == restored_pid)
-		return restored_guest;
-	return (pid & (PID_BASE - 1)) + PID_BASE;
+	u32 i;
+
+	for (i = 0; i < restored_count; i++)
+		if (restored[i].pid == pid)
+			return restored[i].guest;
+	return lin_family_number(pid);
 }
 
 /* -1: no process can have this number. */
 static pid_t host_pid(s32 guest)
 {
-	if (restored_pid && guest == restored_guest)
-		return restored_pid;
-	return guest > PID_BASE && guest < 2 * PID_BASE ? guest - PID_BASE : -1;
+	u32 i;
+
+	for (i = 0; i < restored_count; i++)
+		if (restored[i].guest == guest)
+			return restored[i].pid;
+	return guest > number_base && guest - number_base < PID_BASE
+		       ? guest - number_base
+		       : -1;
 }
 
 /* -guest, which is no number for the lowest one. */

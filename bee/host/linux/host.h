@@ -64,6 +64,8 @@ s64 lin_mem_discard(u64 addr, u64 len);
 /* thread.c */
 struct lin_thread *lin_thread_new(u32 index);
 void lin_thread_enable(struct lin_thread *t);
+/* In a child of fork that has no guest yet, and one thread. 0, or -1. */
+int lin_thread_renew(void);
 void lin_thread_leave(struct lin_thread *t);
 struct lin_thread *lin_self(void);
 s64 lin_thread_first(s64 (*run)(void));
@@ -117,8 +119,13 @@ void lin_signal_sent(int sig, const siginfo_t *info);
 void lin_sent_keep(int on);
 /* The helper's loop: timers and signals of the process. */
 __attribute__((noreturn)) void lin_helper_run(void);
+/* Passes on a call to the helper (ask.c); only from a handler. */
+void lin_helper_call(siginfo_t *info);
 /* In the helper, while it does something else. */
 void lin_helper_settle(void);
+/* The same, also without a request: the program has all signals that its
+ * process got before. */
+void lin_helper_pass(void);
 void lin_helper_forget(void);
 
 /* open.c, filelock.c, block.S */
@@ -170,9 +177,11 @@ s64 lin_sock(s32 handle, struct abi_sock_op *op);
 s32 lin_family_guest(s32 pid); /* the guest's number of a process */
 int lin_family_has(s32 pid);
 
-/* A restored process has the guest's number `guest`, and the kernel's `pid`.
- * lin_family_restored: 0: there is none in this run. */
-void lin_family_restore(s32 guest, s32 pid);
+/* A restored process has the guest's number `guest`, and the kernel's `pid`; 0:
+ * none has. -1: there are too many. lin_family_restored: 0: there is no i-th
+ * one. */
+int lin_family_restore(s32 guest, s32 pid);
+int lin_family_restored(u32 i, s32 *guest, s32 *pid);
 /* The guest's number of a new thread of this process. */
 s32 lin_family_number(s32 tid);
 /* host->thread_lives */
@@ -181,7 +190,7 @@ s64 lin_family_lives(u32 tid);
 int lin_proc_runs(s32 tid);
 /* A restored thread has the guest's number `tid`: no new one gets it. */
 void lin_family_numbered(s32 tid);
-int lin_family_restored(s32 *guest, s32 *pid);
+s32 lin_family_base(void);
 
 /* snapshot.c: in the helper; `token` names the socket of who asks, 0: it is
  * that of --control. */
@@ -233,6 +242,12 @@ void lin_page_digest(const u8 key[LIN_DIGEST_KEY], const void *page,
 
 /* ask.c: the command bee --snapshot; the exit code. */
 int lin_ask(const struct bee_options *o);
+/* Has process `pid`, which runs a guest, connect to this one, in `tries` times
+ * 0.2 s: its socket, or one of LIN_ASK. */
+enum { LIN_ASK_SOCKET = -3, LIN_ASK_ENDED, LIN_ASK_SILENT };
+int lin_ask_connect(s32 pid, u32 tries);
+/* 0, or -1. */
+int lin_ask_send(int sock, const struct skep_snapshot_ask *ask, int fd);
 /* The socket of --control; -1: there is none, or it is another process's. */
 extern int lin_control;
 /* Fills a struct sockaddr_un with the socket's name; its length. */

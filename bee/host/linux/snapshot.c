@@ -592,50 +592,65 @@ static void set_cpu_clocks(void)
 	lin_system_before = p->system_ns - (u64)system;
 }
 
-int lin_restore_open(struct bee_options *o)
+/* Only the first process may have another program than the snapshot says. */
+static void name_program(struct bee_options *o)
 {
 	static char program[PATH_MAX * 2];
 	static char *argv[2];
 
-	if (read_snapshot(o))
-		return -1;
-	if (o->program == o->restore) {
+	if (o->program == o->restore || lin_proc_is_child()) {
 		snprintf(program, sizeof(program), "%s%s", abi_lin_root_text(),
 			 snapshot.process->exe);
 		o->program = program;
 	}
 	argv[0] = (char *)(__UINTPTR_TYPE__)o->program;
 	o->argv = argv;
-	bee.snapshot = &snapshot;
-	lin_family_restore((s32)snapshot.process->pid, getpid());
+}
+
+int lin_restore_open(struct bee_options *o)
+{
+	if (read_snapshot(o))
+		return -1;
 	set_clocks();
-	return 0;
+	name_program(o);
+	bee.snapshot = &snapshot;
+	return lin_family_restore((s32)snapshot.process->pid, getpid());
 }
 
 /* execve starts bee again: numbers and clocks of a restored process must not
  * change. */
 const char *lin_restored_text(void)
 {
-	static char text[160];
+	static char text[160 + 24 * BEE_SNAP_MEMBERS];
 	s32 guest, pid;
+	u32 i;
+	int n;
 
-	if (!lin_family_restored(&guest, &pid))
+	if (!lin_family_restored(0, &guest, &pid))
 		return NULL;
-	snprintf(text, sizeof(text), "%d:%d:%lld:%llu:%llu:%llu", guest, pid,
-		 lin_clock_ahead, lin_cpu_before, lin_user_before,
-		 lin_system_before);
+	n = snprintf(text, sizeof(text), "%lld:%llu:%llu:%llu:%d",
+		     lin_clock_ahead, lin_cpu_before, lin_user_before,
+		     lin_system_before, lin_family_base());
+	for (i = 0; lin_family_restored(i, &guest, &pid); i++)
+		n += snprintf(text + n, sizeof(text) - (u64)n, ":%d:%d", guest,
+			      pid);
 	return text;
 }
 
 int lin_restored_take(const char *text)
 {
-	s32 guest, pid;
+	s32 guest, pid, base;
+	int n = 0;
 
-	if (sscanf(text, "%d:%d:%lld:%llu:%llu:%llu", &guest, &pid,
-		   &lin_clock_ahead, &lin_cpu_before, &lin_user_before,
-		   &lin_system_before) != 6)
+	if (sscanf(text, "%lld:%llu:%llu:%llu:%d%n", &lin_clock_ahead,
+		   &lin_cpu_before, &lin_user_before, &lin_system_before, &base,
+		   &n) != 5)
 		return -1;
-	lin_family_restore(guest, pid);
+	lin_family_numbered(base - 1);
+	for (text += n; *text; text += n)
+		if (sscanf(text, ":%d:%d%n", &guest, &pid, &n) != 2 ||
+		    lin_family_restore(guest, pid))
+			return -1;
 	return 0;
 }
 

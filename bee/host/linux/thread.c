@@ -275,6 +275,16 @@ static void keep_caller(struct lin_thread *self)
 	threads[0] = self;
 }
 
+int lin_thread_renew(void)
+{
+	struct lin_thread *self = lin_self();
+
+	close(self->wake);
+	self->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	self->tid = gettid();
+	return self->wake < 0 ? -1 : 0;
+}
+
 /* No thread is added to or removed from the table during the fork. */
 s32 lin_thread_fork(void)
 {
