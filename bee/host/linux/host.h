@@ -218,6 +218,18 @@ s64 lin_source_peek(struct bee_save *s, s32 handle, void *buf, u64 len);
 s64 lin_source_data(struct bee_save *s, s32 handle, u64 *offset, void *buf,
 		    u64 len);
 
+/*
+ * regroup.c: the processes of a snapshot with more than one. Called before this
+ * process has threads: forks the others, in each of which it returns with that
+ * one's snapshot in *s, in bytes that are then the caller's. 0, or -1 and what
+ * is wrong in why.
+ */
+int lin_regroup(struct bee_snapshot *s, u8 **bytes, u64 *length, char *why,
+		u64 size);
+/* Returns when all processes are restored; then their groups are, too. 0, or
+ * -1: another one could not be. */
+int lin_regroup_await(void);
+
 /* receive.c: reads a snapshot from a pipe. NULL, or what is wrong; in any case
  * *bytes has *room bytes, or is NULL. The mirror is freed when the program has
  * its memory. */
