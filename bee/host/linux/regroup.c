@@ -386,3 +386,118 @@ int lin_regroup(struct bee_snapshot *s, u8 **bytes, u64 *length, char *text,
 	take_own(s, bytes, length);
 	return 0;
 }
+
+/* Waiting ------------------------------------------------------------------ */
+
+/* Of the first process: by number; the first is that of `ready`. */
+static struct pollfd watched[BEE_SNAP_MEMBERS];
+
+/* A process that ends before all are released could not be restored. One may
+ * not be forked yet; then its parent is watched. */
+static int watch_processes(void)
+{
+	u32 i;
+
+	for (i = 1; i < count; i++) {
+		if (run[i].record.ended || watched[i].fd >= 0 ||
+		    !__atomic_load_n(&pids[i], __ATOMIC_SEQ_CST))
+			continue;
+		watched[i].fd = (int)syscall(SYS_pidfd_open, pids[i], 0);
+		if (watched[i].fd < 0)
+			return -1;
+	}
+	return poll(watched, count, WATCH_MS) < 0 && errno != EINTR ? -1 : 0;
+}
+
+static int await_others(u32 meeting)
+{
+	char byte[BEE_SNAP_MEMBERS] = {0};
+	u32 i, living = 0, got = 0;
+	ssize_t n;
+
+	for (i = 1; i < count; i++)
+		living += !run[i].record.ended;
+	while (got < living) {
+		if (watch_processes())
+			return -1;
+		for (i = 1; i < count; i++)
+			if (watched[i].revents)
+				return -1;
+		n = watched[0].revents ? read(ready[0], byte, living) : 0;
+		got += n > 0 ? (u32)n : 0;
+	}
+	return write(release[meeting][1], byte, living) == (ssize_t)living ? 0
+									   : -1;
+}
+
+/* Each process comes here; it returns when all have. */
+static int meet_others(u32 meeting)
+{
+	char byte = 0;
+	ssize_t n;
+
+	if (!self)
+		return await_others(meeting);
+	do
+		n = write(ready[1], &byte, 1);
+	while (n < 0 && errno == EINTR);
+	while (n == 1) {
+		n = read(release[meeting][0], &byte, 1);
+		if (n >= 0 || errno != EINTR)
+			return n == 1 ? 0 : -1;
+		n = 1;
+	}
+	return -1;
+}
+
+static void join_group(void)
+{
+	const struct bee_snap_member *m = &run[self].record;
+
+	if (m->group != BEE_SNAP_NONE && m->group != self)
+		setpgid(0, pids[m->group]);
+}
+
+static int keep_processes(void)
+{
+	u32 i;
+
+	for (i = 0; i < count; i++)
+		if (lin_family_restore((s32)run[i].record.pid, pids[i]))
+			return -1;
+	return 0;
+}
+
+static void close_meetings(void)
+{
+	u32 i;
+
+	close(ready[!!self]);
+	close(release[0][!self]);
+	close(release[1][!self]);
+	for (i = 1; i < count && !self; i++)
+		if (watched[i].fd >= 0)
+			close(watched[i].fd);
+}
+
+int lin_regroup_await(void)
+{
+	u32 i;
+	int rc;
+
+	if (!count)
+		return 0;
+	for (i = 0; i < count; i++)
+		watched[i] = (struct pollfd){.fd = i ? -1 : ready[0],
+					     .events = POLLIN};
+	rc = meet_others(0);
+	if (!rc) {
+		join_group();
+		rc = keep_processes() || meet_others(1);
+	}
+	close_meetings();
+	munmap(pids, sizeof(*pids) * BEE_SNAP_MEMBERS);
+	if (rc && self)
+		_exit(BEE_EXIT_REFUSED); /* the first process says it */
+	return rc;
+}

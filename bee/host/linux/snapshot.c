@@ -609,9 +609,13 @@ static void name_program(struct bee_options *o)
 
 int lin_restore_open(struct bee_options *o)
 {
+	char why[400];
+
 	if (read_snapshot(o))
 		return -1;
 	set_clocks();
+	if (lin_regroup(&snapshot, &bytes, &length, why, sizeof(why)))
+		return report_refusal(o, why);
 	name_program(o);
 	bee.snapshot = &snapshot;
 	return lin_family_restore((s32)snapshot.process->pid, getpid());
@@ -665,6 +669,10 @@ int lin_restore_start(void)
 			lin_family_numbered((s32)t->tid);
 		}
 	lin_mirror_free();
+	if (lin_regroup_await())
+		return report_refusal(bee.options,
+				      "another process of its run could not be "
+				      "restored");
 	set_cpu_clocks();
 	bee_os_free(bytes, length);
 	memset(&snapshot, 0, sizeof(snapshot));
