@@ -30,9 +30,8 @@
 struct asked {
 	const struct bee_options *options;
 	char part[PATH_MAX];
-	int file, listener, sock;
+	int file, sock;
 	pid_t pid; /* of the process that runs the guest */
-	u64 token;
 };
 
 static int report_refusal(const char *before, const char *name,
@@ -165,22 +164,29 @@ static int name_file(struct asked *a)
 
 /* Asking ------------------------------------------------------------------- */
 
-static int listen_here(struct asked *a)
+struct call {
+	pid_t pid; /* of a process that runs a guest */
+	int listener;
+	u64 token;
+};
+
+static int listen_here(struct call *c)
 {
 	struct sockaddr_un name;
 	u32 len;
 
-	a->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (a->listener < 0 ||
-	    getrandom(&a->token, sizeof(a->token), 0) != sizeof(a->token))
+	c->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (c->listener < 0 ||
+	    getrandom(&c->token, sizeof(c->token), 0) != sizeof(c->token))
 		return -1;
-	len = lin_ask_name(&name, a->token);
-	return bind(a->listener, (struct sockaddr *)&name, len) ||
-	       listen(a->listener, 4);
+	len = lin_ask_name(&name, c->token);
+	return bind(c->listener, (struct sockaddr *)&name, len) ||
+	       listen(c->listener, 4);
 }
 
-/* Its helper, whose thread has the process's number, waits for this signal. */
-static int call_process(const struct asked *a)
+/* Its helper waits for this signal; in a child of fork, a thread passes it on
+ * to the helper. */
+static int call_process(const struct call *c)
 {
 	siginfo_t info;
 
@@ -188,58 +194,58 @@ static int call_process(const struct asked *a)
 	info.si_code = SI_QUEUE;
 	info.si_pid = getpid();
 	info.si_uid = getuid();
-	info.si_ptr = (void *)(__UINTPTR_TYPE__)a->token;
-	return (int)syscall(SYS_rt_tgsigqueueinfo, a->pid, a->pid, LIN_KICK,
+	info.si_ptr = (void *)(__UINTPTR_TYPE__)c->token;
+	return (int)syscall(SYS_rt_tgsigqueueinfo, c->pid, c->pid, LIN_KICK,
 			    &info);
 }
 
 /* Another process that connects is not answered. */
-static int accept_process(struct asked *a)
+static int accept_process(const struct call *c)
 {
 	struct ucred peer = {0};
 	socklen_t len = sizeof(peer);
+	int sock = accept4(c->listener, NULL, NULL, SOCK_CLOEXEC);
 
-	a->sock = accept4(a->listener, NULL, NULL, SOCK_CLOEXEC);
-	if (a->sock >= 0 &&
-	    !getsockopt(a->sock, SOL_SOCKET, SO_PEERCRED, &peer, &len) &&
-	    peer.pid == a->pid)
-		return 1;
-	close(a->sock);
-	a->sock = -1;
-	return 0;
+	if (sock < 0)
+		return -1;
+	if (!getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &len) &&
+	    peer.pid == c->pid)
+		return sock;
+	close(sock);
+	return -1;
 }
 
-static int reach_process(struct asked *a)
+static int await_process(const struct call *c, u32 tries)
 {
-	struct pollfd fd = {.events = POLLIN};
+	struct pollfd fd = {.fd = c->listener, .events = POLLIN};
+	int sock = LIN_ASK_SILENT;
 	u32 i;
 
-	if (listen_here(a))
-		return report_refusal("no socket", "", "");
-	fd.fd = a->listener;
-	for (i = 0; i < TRIES; i++) {
-		if (!runs_guest(a->pid) || call_process(a))
-			return report_refusal(
-				"the program has ended, or belongs to "
-				"another user",
-				"", "");
-		if (poll(&fd, 1, TRY_MS) > 0 && accept_process(a))
-			return 0;
+	for (i = 0; i < tries && sock < 0; i++) {
+		if (!runs_guest(c->pid) || call_process(c))
+			return LIN_ASK_ENDED;
+		if (poll(&fd, 1, TRY_MS) > 0)
+			sock = accept_process(c);
 	}
-	return report_refusal(
-		"the program does not answer; is it the first process of "
-		"its run?",
-		"", "");
+	return sock < 0 ? LIN_ASK_SILENT : sock;
 }
 
-static int send_ask(const struct asked *a)
+int lin_ask_connect(s32 pid, u32 tries)
 {
-	struct skep_snapshot_ask ask = {.end = a->options->end};
+	struct call c = {.pid = pid, .listener = -1};
+	int sock = listen_here(&c) ? LIN_ASK_SOCKET : await_process(&c, tries);
+
+	close(c.listener);
+	return sock;
+}
+
+int lin_ask_send(int sock, const struct skep_snapshot_ask *ask, int fd)
+{
 	union {
 		struct cmsghdr head;
 		char room[CMSG_SPACE(sizeof(int))];
 	} control;
-	struct iovec part = {&ask, sizeof(ask)};
+	struct iovec part = {(void *)(__UINTPTR_TYPE__)ask, sizeof(*ask)};
 	struct msghdr msg = {.msg_iov = &part,
 			     .msg_iovlen = 1,
 			     .msg_control = &control,
@@ -249,13 +255,32 @@ static int send_ask(const struct asked *a)
 	control.head.cmsg_level = SOL_SOCKET;
 	control.head.cmsg_type = SCM_RIGHTS;
 	control.head.cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(&control.head), &a->file, sizeof(int));
-	return sendmsg(a->sock, &msg, MSG_NOSIGNAL) == sizeof(ask) ? 0 : -1;
+	memcpy(CMSG_DATA(&control.head), &fd, sizeof(int));
+	return sendmsg(sock, &msg, MSG_NOSIGNAL) == sizeof(*ask) ? 0 : -1;
+}
+
+static int reach_process(struct asked *a)
+{
+	a->sock = lin_ask_connect(a->pid, TRIES);
+	switch (a->sock) {
+	case LIN_ASK_SOCKET:
+		return report_refusal("no socket", "", "");
+	case LIN_ASK_ENDED:
+		return report_refusal(
+			"the program has ended, or belongs to another user", "",
+			"");
+	case LIN_ASK_SILENT:
+		return report_refusal("the program does not answer", "", "");
+	default:
+		return 0;
+	}
 }
 
 static int take_answer(struct asked *a, struct skep_snapshot_answer *answer)
 {
-	if (send_ask(a) ||
+	const struct skep_snapshot_ask ask = {.end = a->options->end};
+
+	if (lin_ask_send(a->sock, &ask, a->file) ||
 	    recv(a->sock, answer, sizeof(*answer), 0) != sizeof(*answer))
 		return report_refusal("the program has ended meanwhile", "",
 				      "");
@@ -304,7 +329,7 @@ static int make_file(struct asked *a)
 
 int lin_ask(const struct bee_options *o)
 {
-	struct asked a = {.options = o, .file = -1, .listener = -1, .sock = -1};
+	struct asked a = {.options = o, .file = -1, .sock = -1};
 	char number[24];
 	u32 i;
 

@@ -219,6 +219,17 @@ s64 lin_source_data(struct bee_save *s, s32 handle, u64 *offset, void *buf,
 		    u64 len);
 
 /*
+ * members.c: the other processes of the run, in the helper of the first one,
+ * which is at rest. Brings all to rest; `how`: enum skep_snapshot_end. 0, or -1
+ * and a part of a sentence in why; either way lin_members_end follows.
+ */
+int lin_members_rest(u32 how, char *why, u64 size);
+/* For struct bee_save. */
+void lin_members_save(struct bee_save *s);
+/* 1: they end, and have ended when it returns; 0: they go on. */
+void lin_members_end(u32 end);
+
+/*
  * regroup.c: the processes of a snapshot with more than one. Called before this
  * process has threads: forks the others, in each of which it returns with that
  * one's snapshot in *s, in bytes that are then the caller's. 0, or -1 and what

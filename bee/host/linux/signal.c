@@ -159,7 +159,9 @@ void lin_signal(int sig, siginfo_t *info, void *context, u64 fs)
 	struct lin_thread *t = lin_self();
 	int saved = errno;
 
-	if (sig == LIN_KICK)
+	if (sig == LIN_KICK && info->si_code == SI_QUEUE)
+		lin_helper_call(info);
+	else if (sig == LIN_KICK)
 		on_kick(t, g, fs);
 	else if (info->si_code > 0 && !go_on(g))
 		on_fault(t, sig, info, g, fs);

@@ -447,6 +447,23 @@ void lin_helper_settle(void)
 	settle_signals(&set);
 }
 
+void lin_helper_pass(void)
+{
+	sigset_t set;
+
+	helper_signals(&set);
+	pass_all(&set);
+}
+
+/* Without a helper it is lost, and who calls does so again. */
+void lin_helper_call(siginfo_t *info)
+{
+	s32 to = __atomic_load_n(&helper, __ATOMIC_SEQ_CST);
+
+	if (to)
+		syscall(SYS_rt_tgsigqueueinfo, getpid(), to, LIN_KICK, info);
+}
+
 /* The child of a fork has no helper yet, and no timers. */
 void lin_helper_forget(void)
 {
