@@ -30,6 +30,11 @@ enum skep_snapshot_end {
 
 #define SKEP_SNAPSHOT_LIVE 1 /* values of `live` */
 #define SKEP_SNAPSHOT_AWAIT 2
+/* Of bee to another process of the same run: it answers when it is at rest, is
+ * saved after a byte of SKEP_SNAPSHOT_SAVE, and answers again. */
+#define SKEP_SNAPSHOT_MEMBER 3
+
+#define SKEP_SNAPSHOT_SAVE 4 /* the byte */
 
 struct skep_snapshot_ask {
 	u32 end;  /* enum skep_snapshot_end */

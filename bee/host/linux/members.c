@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Saves the processes of a run together. The helper of the first process asks
+ * the others, as the command bee --snapshot would: each comes to rest, is saved
+ * into a pipe when all are at rest, and then goes on or ends.
+ *
+ * Processes are found in /proc, again and again until there is none that does
+ * not rest: one that rests starts no other. Owns the list and its sockets, from
+ * lin_members_rest to lin_members_end.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "bee/core/snapshot.h"
+#include "host.h"
+
+#define TRIES 25u	  /* of a call, 5 seconds */
+#define ANSWER_MS 10000	  /* two seconds more than a process may take */
+#define FIELDS 53	  /* of /proc/PID/stat: proc_pid_stat(5) */
+#define ENDING_TRIES 200u /* of 5 ms */
+#define ENDING_US 5000
+
+struct process {
+	s32 pid, parent, group, session;
+	s32 status;
+	u32 ended;
+	int sock, data; /* -1: it was not asked */
+	u32 number;	/* BEE_SNAP_NONE: not yet */
+};
+
+static struct process run[BEE_SNAP_MEMBERS];
+static u32 count;
+
+struct reason {
+	char *text;
+	u64 size;
+};
+
+static int give_reason(const struct reason *why, s32 pid, const char *what)
+{
+	snprintf(why->text, why->size, "process %d of its run: %s",
+		 lin_family_guest(pid), what);
+	return -1;
+}
+
+/* The list ----------------------------------------------------------------- */
+
+/* Fields from the third on, which is a letter. 0, or -1: it has ended. */
+static int read_stat(s32 pid, s64 field[FIELDS])
+{
+	char name[64], text[2048], *at;
+	int fd, i;
+	ssize_t n;
+
+	snprintf(name, sizeof(name), "/proc/%d/stat", pid);
+	fd = open(name, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	at = strrchr(text, ')');
+	if (!at || !at[1] || !at[2])
+		return -1;
+	field[3] = at[2];
+	at += 3;
+	for (i = 4; i < FIELDS; i++)
+		field[i] = strtoll(at, &at, 10);
+	return 0;
+}
+
+static struct process *find_process(s32 pid)
+{
+	u32 i;
+
+	for (i = 0; i < count; i++)
+		if (run[i].pid == pid)
+			return &run[i];
+	return NULL;
+}
+
+static int add_process(s32 pid, const s64 field[FIELDS],
+		       const struct reason *why)
+{
+	struct process *p = find_process(pid);
+
+	if (!p && count == BEE_SNAP_MEMBERS)
+		return give_reason(why, pid, "there are more than 64");
+	if (!p) {
+		p = &run[count++];
+		*p = (struct process){.pid = pid, .sock = -1, .data = -1};
+	}
+	p->parent = (s32)field[4];
+	p->group = (s32)field[5];
+	p->session = (s32)field[6];
+	p->ended = field[3] == 'Z';
+	p->status = (s32)field[52];
+	p->number = BEE_SNAP_NONE;
+	if (field[3] == 'T' || field[3] == 't')
+		return give_reason(why, pid, "it is stopped");
+	return 0;
+}
+
+/* A process of bee's own (robust.c) gives no SIGCHLD. */
+static int is_member(s32 pid, const s64 field[FIELDS])
+{
+	return pid == getpid() || (field[38] == SIGCHLD && field[3] != 'Z' &&
+				   field[3] != 'X' && lin_family_has(pid));
+}
+
+/* One that ends closes its files before it is a zombie, and its first thread
+ * may be one before the others. */
+static int is_ending(const s64 field[FIELDS])
+{
+	return field[3] != 'Z' || field[20] > 1;
+}
+
+/* Those that have ended, or are about to, have no file of the family, but a
+ * parent in the list; so they are looked for when the list is whole. */
+static int look_at(s32 pid, u32 ended, const struct reason *why, s32 *ending)
+{
+	s64 field[FIELDS];
+
+	if (read_stat(pid, field))
+		return 0;
+	if (!ended)
+		return is_member(pid, field) ? add_process(pid, field, why) : 0;
+	if (field[38] != SIGCHLD || !find_process((s32)field[4]) ||
+	    is_member(pid, field))
+		return 0;
+	if (!is_ending(field))
+		return add_process(pid, field, why);
+	*ending = pid;
+	return 0;
+}
+
+static int scan_proc(u32 ended, const struct reason *why, s32 *ending)
+{
+	DIR *dir = opendir("/proc");
+	struct dirent *e;
+	int rc = 0, pid;
+
+	if (!dir)
+		return give_reason(why, getpid(), "/proc cannot be read");
+	while (!rc && (e = readdir(dir))) {
+		pid = atoi(e->d_name);
+		if (pid > 0)
+			rc = look_at(pid, ended, why, ending);
+	}
+	closedir(dir);
+	return rc;
+}
+
+static int list_once(const struct reason *why, s32 *ending)
+{
+	u32 i;
+
+	*ending = 0;
+	for (i = 0; i < count;) {
+		if (run[i].sock >= 0 || run[i].pid == getpid())
+			i++;
+		else
+			run[i] = run[--count];
+	}
+	return scan_proc(0, why, ending) || scan_proc(1, why, ending) ? -1 : 0;
+}
+
+static int list_processes(const struct reason *why)
+{
+	s32 ending;
+	u32 tries;
+
+	for (tries = 0; tries < ENDING_TRIES; tries++) {
+		if (list_once(why, &ending))
+			return -1;
+		if (!ending)
+			return 0;
+		usleep(ENDING_US);
+	}
+	return give_reason(why, ending,
+			   "its first thread has ended, or it is ending");
+}
+
+/* Resting ------------------------------------------------------------------ */
+
+static int take_answer(int sock, struct skep_snapshot_answer *a)
+{
+	struct pollfd fd = {.fd = sock, .events = POLLIN};
+
+	if (poll(&fd, 1, ANSWER_MS) <= 0 ||
+	    recv(sock, a, sizeof(*a), MSG_DONTWAIT) != sizeof(*a))
+		return -1;
+	a->why[sizeof(a->why) - 1] = '\0';
+	return 0;
+}
+
+static int ask_process(struct process *p, u32 how, const struct reason *why)
+{
+	struct skep_snapshot_ask ask = {.end = how,
+					.live = SKEP_SNAPSHOT_MEMBER};
+	struct skep_snapshot_answer answer;
+	int data[2], rc;
+
+	if (pipe2(data, O_CLOEXEC))
+		return give_reason(why, p->pid, "no pipe is left for it");
+	p->data = data[0];
+	rc = lin_ask_send(p->sock, &ask, data[1]);
+	close(data[1]);
+	if (rc || take_answer(p->sock, &answer))
+		return give_reason(why, p->pid, "it does not answer");
+	return *answer.why ? give_reason(why, p->pid, answer.why) : 0;
+}
+
+/* 1: there was one. */
+static int ask_new(u32 how, const struct reason *why)
+{
+	u32 i, found = 0;
+	int sock;
+
+	for (i = 0; i < count; i++) {
+		if (run[i].ended || run[i].sock >= 0 || run[i].pid == getpid())
+			continue;
+		found = 1;
+		sock = lin_ask_connect(run[i].pid, TRIES);
+		if (sock == LIN_ASK_ENDED)
+			continue;
+		if (sock < 0)
+			return give_reason(why, run[i].pid,
+					   "it does not answer");
+		run[i].sock = sock;
+		if (ask_process(&run[i], how, why))
+			return -1;
+	}
+	return (int)found;
+}
+
+/* Order -------------------------------------------------------------------- */
+
+static u32 number_of(s32 pid)
+{
+	const struct process *p = find_process(pid);
+
+	return p && !p->ended ? p->number : BEE_SNAP_NONE;
+}
+
+/* Parents come first; one that has lost its parent comes when there is no
+ * other. */
+static void number_processes(void)
+{
+	u32 next = 0, i, orphan, chosen;
+
+	while (next < count) {
+		chosen = orphan = count;
+		for (i = 0; i < count && chosen == count; i++) {
+			if (run[i].number != BEE_SNAP_NONE)
+				continue;
+			if (run[i].pid == getpid() ||
+			    number_of(run[i].parent) != BEE_SNAP_NONE)
+				chosen = i;
+			else if (!find_process(run[i].parent))
+				orphan = i;
+		}
+		chosen = chosen < count ? chosen : orphan;
+		if (chosen == count)
+			return; /* no process is its own forefather */
+		run[chosen].number = next++;
+	}
+}
+
+/* Numbers of groups and sessions are those of their leaders, which must be
+ * there, or outside for the first process as well. */
+static int check_leaders(const struct reason *why)
+{
+	u32 i;
+
+	for (i = 0; i < count; i++) {
+		if (run[i].ended)
+			continue;
+		if (run[i].group != getpgrp() &&
+		    number_of(run[i].group) == BEE_SNAP_NONE)
+			return give_reason(
+				why, run[i].pid,
+				"the leader of its process group has ended");
+		if (run[i].session != getsid(0) &&
+		    number_of(run[i].session) == BEE_SNAP_NONE)
+			return give_reason(
+				why, run[i].pid,
+				"the leader of its session has ended");
+	}
+	return 0;
+}
+
+/* For snapshot.c ----------------------------------------------------------- */
+
+int lin_members_rest(u32 how, char *text, u64 size)
+{
+	const struct reason why = {text, size};
+	int rc;
+
+	count = 0;
+	do {
+		if (list_processes(&why))
+			return -1;
+		rc = ask_new(how, &why);
+	} while (rc > 0);
+	lin_helper_pass();
+	number_processes();
+	if (rc || check_leaders(&why))
+		return -1;
+	return 0;
+}
+
+static void put_member(struct bee_save *s, const struct process *p)
+{
+	struct bee_snap_member m = {.number = p->number,
+				    .parent = number_of(p->parent),
+				    .group = number_of(p->group),
+				    .session = number_of(p->session),
+				    .pid = (u32)lin_family_guest(p->pid),
+				    .ended = p->ended,
+				    .status = p->status};
+
+	if (!p->number)
+		m.parent = BEE_SNAP_NONE;
+	bee_save_two(s, BEE_SNAP_MEMBER, &m, sizeof(m), NULL, 0);
+}
+
+/* Fills the buffer, unless the end comes first. */
+static u64 read_part(int fd, u8 *to)
+{
+	u64 n = 0;
+	ssize_t got = 1;
+
+	while (got > 0 && n < BEE_SNAP_PART_MAX) {
+		got = read(fd, to + n, BEE_SNAP_PART_MAX - n);
+		n += got > 0 ? (u64)got : 0;
+	}
+	return n;
+}
+
+static void put_process(struct bee_save *s, const struct process *p)
+{
+	struct bee_snap_part part = {.number = p->number};
+	struct skep_snapshot_answer answer;
+	char byte = SKEP_SNAPSHOT_SAVE;
+	u64 n = send(p->sock, &byte, 1, MSG_NOSIGNAL) == 1;
+
+	while (n && !s->failed) {
+		n = read_part(p->data, s->buf);
+		if (n)
+			bee_save_two(s, BEE_SNAP_PART, &part, sizeof(part),
+				     s->buf, n);
+	}
+	if (s->failed)
+		return;
+	if (take_answer(p->sock, &answer))
+		bee_save_fail(s, "a process of its run ended", "", "");
+	else if (!answer.saved)
+		bee_save_fail(s, "a process of its run: ", answer.why, "");
+}
+
+void lin_members_save(struct bee_save *s)
+{
+	u32 i, j;
+
+	if (count < 2)
+		return;
+	for (i = 0; i < count; i++)
+		for (j = 0; j < count; j++)
+			if (run[j].number == i)
+				put_member(s, &run[j]);
+	for (i = 1; i < count && !s->failed; i++)
+		for (j = 0; j < count; j++)
+			if (run[j].number == i && !run[j].ended)
+				put_process(s, &run[j]);
+}
+
+/* Who is being saved to a pipe that nobody reads must get an error. */
+void lin_members_end(u32 end)
+{
+	char byte = end ? 1 : 0;
+	struct pollfd fd = {.events = POLLIN};
+	u32 i;
+
+	for (i = 0; i < count; i++) {
+		if (run[i].data >= 0)
+			close(run[i].data);
+		if (run[i].sock >= 0)
+			send(run[i].sock, &byte, 1, MSG_NOSIGNAL);
+	}
+	for (i = 0; i < count; i++) {
+		if (run[i].sock < 0)
+			continue;
+		fd.fd = run[i].sock;
+		if (end)
+			poll(&fd, 1, ANSWER_MS);
+		close(run[i].sock);
+	}
+	count = 0;
+}
