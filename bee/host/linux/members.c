@@ -25,9 +25,10 @@
 #include "bee/core/snapshot.h"
 #include "host.h"
 
-#define TRIES 25u	  /* of a call, 5 seconds */
-#define ANSWER_MS 10000	  /* two seconds more than a process may take */
-#define FIELDS 53	  /* of /proc/PID/stat: proc_pid_stat(5) */
+#define TRIES 25u	/* of a call, 5 seconds */
+#define ANSWER_MS 10000 /* two seconds more than a process may take */
+#define FIELDS 53	/* of /proc/PID/stat: proc_pid_stat(5) */
+#define FILES 4096u
 #define ENDING_TRIES 200u /* of 5 ms */
 #define ENDING_US 5000
 
@@ -301,6 +302,139 @@ static int check_leaders(const struct reason *why)
 	return 0;
 }
 
+/* Shared files ------------------------------------------------------------- */
+
+struct file {
+	s32 pid;
+	int fd;
+	dev_t dev;
+	ino_t ino;
+	u32 nameless;
+	u32 group; /* 1 + the index of the first one of it; 0: it is alone */
+};
+
+static struct file *files;
+static u32 file_count;
+
+/* KCMP_FILE is 0: kcmp(2). 0: the same description. */
+static s64 compare_files(const struct file *a, s32 pid, int fd)
+{
+	return syscall(SYS_kcmp, a->pid, pid, 0, a->fd, fd);
+}
+
+static void list_files(s32 pid)
+{
+	struct dirent *e;
+	struct stat st;
+	char name[300];
+	DIR *dir;
+
+	snprintf(name, sizeof(name), "/proc/%d/fd", pid);
+	dir = opendir(name);
+	while (dir && file_count < FILES && (e = readdir(dir))) {
+		if (e->d_name[0] == '.' || atoi(e->d_name) == BEE_FAMILY_FD)
+			continue;
+		snprintf(name, sizeof(name), "/proc/%d/fd/%s", pid, e->d_name);
+		if (!stat(name, &st) && S_ISREG(st.st_mode))
+			files[file_count++] =
+				(struct file){.pid = pid,
+					      .fd = atoi(e->d_name),
+					      .dev = st.st_dev,
+					      .ino = st.st_ino,
+					      .nameless = !st.st_nlink};
+	}
+	if (dir)
+		closedir(dir);
+}
+
+/* A standard stream that can be written to is the host's (abi's kind_of), so it
+ * stays shared. */
+static int is_stream(const struct file *a)
+{
+	int fd;
+
+	for (fd = 0; fd <= 2; fd++)
+		if ((fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDONLY &&
+		    !compare_files(a, getpid(), fd))
+			return 1;
+	return 0;
+}
+
+/* 1: they are one description. */
+static s64 compare_pair(const struct file *a, const struct file *b,
+			const struct reason *why)
+{
+	s64 rc;
+
+	if (a->pid == b->pid || a->ino != b->ino || a->dev != b->dev)
+		return 0;
+	rc = compare_files(a, b->pid, b->fd);
+	if (rc < 0)
+		return give_reason(why, a->pid,
+				   "the kernel does not tell whether it shares "
+				   "a file (kcmp)");
+	if (rc || is_stream(a))
+		return 0;
+	return a->nameless ? give_reason(why, a->pid,
+					 "it shares a file without a name with "
+					 "another process")
+			   : 1;
+}
+
+static int find_groups(const struct reason *why)
+{
+	u32 i, j;
+	s64 rc;
+
+	for (i = 0; i < file_count; i++)
+		for (j = 0; j < i && !files[i].group; j++) {
+			rc = compare_pair(&files[i], &files[j], why);
+			if (rc < 0)
+				return -1;
+			if (rc && !files[j].group)
+				files[j].group = j + 1;
+			if (rc)
+				files[i].group = files[j].group;
+		}
+	return 0;
+}
+
+/* Of two descriptions the positions would differ: what processes write would
+ * overwrite one another. */
+static int find_shared(const struct reason *why)
+{
+	u32 i;
+
+	file_count = 0;
+	if (!files)
+		files = bee_os_alloc(FILES * sizeof(*files));
+	if (!files)
+		return give_reason(why, getpid(), "there is too little memory");
+	for (i = 0; i < count; i++)
+		if (!run[i].ended)
+			list_files(run[i].pid);
+	return file_count == FILES
+		       ? give_reason(why, getpid(), "too many files are open")
+		       : find_groups(why);
+}
+
+static void put_shared(struct bee_save *s)
+{
+	struct bee_snap_shared shared;
+	u32 i;
+
+	for (i = 0; i < file_count; i++) {
+		if (!files[i].group)
+			continue;
+		shared = (struct bee_snap_shared){
+			.number = number_of(files[i].pid),
+			.handle = (u32)files[i].fd,
+			.group = files[i].group};
+		bee_save_two(s, BEE_SNAP_SHARED, &shared, sizeof(shared), NULL,
+			     0);
+	}
+}
+
 /* For snapshot.c ----------------------------------------------------------- */
 
 int lin_members_rest(u32 how, char *text, u64 size)
@@ -318,7 +452,7 @@ int lin_members_rest(u32 how, char *text, u64 size)
 	number_processes();
 	if (rc || check_leaders(&why))
 		return -1;
-	return 0;
+	return count > 1 ? find_shared(&why) : 0;
 }
 
 static void put_member(struct bee_save *s, const struct process *p)
@@ -380,6 +514,7 @@ void lin_members_save(struct bee_save *s)
 		for (j = 0; j < count; j++)
 			if (run[j].number == i)
 				put_member(s, &run[j]);
+	put_shared(s);
 	for (i = 1; i < count && !s->failed; i++)
 		for (j = 0; j < count; j++)
 			if (run[j].number == i && !run[j].ended)
@@ -408,4 +543,7 @@ void lin_members_end(u32 end)
 		close(run[i].sock);
 	}
 	count = 0;
+	if (files)
+		bee_os_free(files, FILES * sizeof(*files));
+	files = NULL;
 }
