@@ -494,8 +494,8 @@ static void test_live_exec(void)
 	await_file("child");
 	tap_ok(has_end(fd), "a child does not keep the pipe");
 	close(fd);
-	tap_ok(!await_answer() && strstr(answer.why, "child processes"),
-	       "fork meanwhile is named: %s", answer.why);
+	tap_ok(await_answer(), "a child that began meanwhile is saved, too");
+	say_byte(0);
 	tap_ok(finish_guest(), "it goes on");
 	live = 0;
 }

@@ -34,18 +34,6 @@ refusals() {
 	done
 }
 
-# A child that waits for a signal, which its parent's end sends.
-check_child() {
-	hold child
-	"$bee" --snapshot snap "$pid" >said 2>why
-	code=$?
-	kill "$(pgrep -P "$(pgrep -P "$pid")")"
-	: >go
-	wait "$pid"
-	[ $code -eq 126 ] && is_unharmed && grep -q 'has child processes' why
-	result $? "refused by name: a program with a child process"
-}
-
 # A restored program is saved again, with the libraries that were made again.
 check_twice() {
 	hold "$part" "$g/library/joined.so"
@@ -132,7 +120,6 @@ socket descriptor 3 is a socket
 pair descriptor 3 is a socket
 eventfd descriptor 3 is an eventfd that another process has or had
 inotify descriptor 3 is neither a file nor a folder
-half pipe whose other end is closed
 shared shared mapping
 mapped shared mapping
 sysv System V
@@ -144,7 +131,6 @@ beyond a mapping reaches beyond the end of its file
 proc is a file of /proc
 code code that it made
 END
-check_child
 check_moments
 echo "1..$n"
 exit "$failed"

@@ -123,20 +123,13 @@ static void set_why(struct skep_snapshot_answer *a, const char *why)
 	snprintf(a->why, sizeof(a->why), "%s", why);
 }
 
-static int has_children(void)
-{
-	siginfo_t info = {.si_pid = 0};
-
-	return !waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT);
-}
-
 /* 0, or as bee_save_judge. */
 static int judge_program(struct out *o, struct skep_snapshot_answer *a)
 {
 	int rc = -1;
 
-	if (has_children() || lin_proc_is_child()) {
-		set_why(a, "it has child processes, or is one");
+	if (lin_proc_is_child() && o->ask.live != SKEP_SNAPSHOT_MEMBER) {
+		set_why(a, "it is not the first process of its run");
 		return rc;
 	}
 	rc = bee_save_judge(&o->save);
@@ -243,6 +236,7 @@ static struct out *open_out(int sock, int fd)
 	o->save.read_data = lin_source_data;
 	o->save.digest = digest_page;
 	o->save.thread_cpu = lin_thread_clock;
+	o->save.members = lin_members_save;
 	o->save.handle = fd;
 	o->save.memory = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
 	o->save.map = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
@@ -264,11 +258,16 @@ static void close_files(const struct out *o)
 	close(o->save.handle);
 }
 
-static void drop_out(struct out *o)
+static void free_out(struct out *o)
 {
 	bee_save_end(&o->save);
-	close_files(o);
 	bee_os_free(o, sizeof(*o));
+}
+
+static void drop_out(struct out *o)
+{
+	close_files(o);
+	free_out(o);
 }
 
 int lin_control = -1;
@@ -328,8 +327,10 @@ static void await_end(int sock, u32 how)
 	do
 		n = recv(sock, &end, 1, 0);
 	while (n < 0 ? errno == EINTR : n && is_advice(end));
-	if (n == 1 ? end : how == SKEP_SNAPSHOT_HOLD)
-		lin_proc_exit(ENDED << 8);
+	if (n == 1 ? !end : how != SKEP_SNAPSHOT_HOLD)
+		return;
+	lin_members_end(1);
+	lin_proc_exit(ENDED << 8);
 }
 
 /* Processor time of this thread, in ns. */
@@ -339,6 +340,12 @@ static u64 own_time(void)
 
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
 	return (u64)t.tv_sec * 1000000000u + (u64)t.tv_nsec;
+}
+
+static void release_run(void)
+{
+	lin_members_end(0);
+	bee_thaw();
 }
 
 /* All threads come to rest, or the answer says why one does not. */
@@ -354,7 +361,9 @@ static void finish_ask(struct out *o)
 		set_why(&o->answer, o->save.why); /* it need not stop */
 	if (!*o->answer.why && !come_to_good_rest(o, &start)) {
 		o->answer.rest_ns = (u64)lin_clock(ABI_CLOCK_MONOTONIC) - start;
-		save_file(o);
+		if (!lin_members_rest(end, o->answer.why,
+				      sizeof(o->answer.why)))
+			save_file(o);
 	}
 	o->answer.used_ns = own_time() - used;
 	answer = o->answer;
@@ -362,14 +371,48 @@ static void finish_ask(struct out *o)
 	if (!answer.saved)
 		end = SKEP_SNAPSHOT_GO;
 	if (!end)
-		bee_thaw();
+		release_run();
 	answer.pause_ns = (u64)lin_clock(ABI_CLOCK_MONOTONIC) - start;
 	if (send(sock, &answer, sizeof(answer), MSG_NOSIGNAL) ==
 		    sizeof(answer) &&
 	    end)
 		await_end(sock, end);
 	if (end)
-		bee_thaw();
+		release_run();
+}
+
+static int answer_member(struct out *o)
+{
+	o->answer.saved = !*o->answer.why;
+	return send(o->sock, &o->answer, sizeof(o->answer), MSG_NOSIGNAL) !=
+		       sizeof(o->answer) ||
+	       *o->answer.why;
+}
+
+/* The same, for the first process of the run, which asks when it is at rest
+ * itself, and has this one saved when all are. */
+static void finish_member(struct out *o)
+{
+	u32 how = o->ask.end;
+	int sock = o->sock, failed = 1;
+	u64 start;
+	char byte = 0;
+
+	if (!*o->answer.why)
+		come_to_good_rest(o, &start);
+	if (!answer_member(o) && recv(sock, &byte, 1, 0) == 1 &&
+	    byte == SKEP_SNAPSHOT_SAVE) {
+		lin_helper_pass();
+		save_file(o);
+		close_files(o);
+		failed = answer_member(o);
+	} else {
+		close_files(o);
+	}
+	free_out(o);
+	if (!failed)
+		await_end(sock, how);
+	bee_thaw();
 }
 
 /* While the program runs --------------------------------------------------- */
@@ -479,6 +522,11 @@ static void answer_ask(int sock, int fd, const struct skep_snapshot_ask *ask)
 		return;
 	}
 	o->ask = *ask;
+	if (ask->live == SKEP_SNAPSHOT_MEMBER) {
+		o->save.members = NULL;
+		finish_member(o);
+		return;
+	}
 	if (ask->live && sock == lin_control && !*o->answer.why &&
 	    !judge_running(o)) {
 		o->watch = lin_written_open();

@@ -37,14 +37,6 @@ static int open_file(const char *name)
 	return fd;
 }
 
-static void start_child(void)
-{
-	if (!fork()) {
-		pause();
-		_exit(0);
-	}
-}
-
 /* Removed when the last process detaches it. */
 static void attach_segment(void)
 {
@@ -75,10 +67,7 @@ static void take_thing(const char *what)
 		wait(NULL);
 	} else if (!strcmp(what, "inotify"))
 		inotify_init();
-	else if (!strcmp(what, "half")) {
-		if (pipe(fd) || close(fd[1]))
-			report_wrong("pipe");
-	} else if (!strcmp(what, "shared"))
+	else if (!strcmp(what, "shared"))
 		mmap(NULL, 4096, 3, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	else if (!strcmp(what, "mapped"))
 		mmap(NULL, 4096, 3, MAP_SHARED, open_file("mapped"), 0);
@@ -100,8 +89,6 @@ static void take_thing(const char *what)
 		map_beyond();
 	else if (!strcmp(what, "proc"))
 		open("/proc/self/maps", O_RDONLY);
-	else if (!strcmp(what, "child"))
-		start_child();
 	else if (!strcmp(what, "code")) {
 		char *p =
 			mmap(NULL, 4096, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
