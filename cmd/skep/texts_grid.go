@@ -134,7 +134,7 @@ func gridTexts() map[string]text {
 		},
 		"move": {
 			text: []string{"JOB is the number that skep exec --movable prints; without it the programs are listed. The hub asks the target whether it can take the program: bee, the features of its processor, memory. Then the source saves the program and holds it, and when the hub has all of it, the program goes on at the target. Standard streams, files and the exit code go on. If anything fails before, the program goes on where it was, and the reason is printed.",
-				"Without NODE the hub chooses the node with the most free slots among those that skep exec --on selected. A program cannot be moved while it has child processes, sockets, shared mappings or locks of files: see SNAPSHOTS in bee(1)."},
+				"Without NODE the hub chooses the node with the most free slots among those that skep exec --on selected. Its child processes move with it. A program cannot be moved while it has sockets, shared mappings or locks of files: see SNAPSHOTS in bee(1)."},
 			examples:    []manual.Entry{{Name: "skep move", Text: "list movable programs"}, {Name: "skep move 1 node2", Text: "move job 1 to node2"}},
 			files:       hubFiles,
 			environment: stateNames,
