@@ -348,7 +348,7 @@ suite_bee-state_needs = $(B)/bin/bee $(B)/bin/bee-guard $(BEE_GUESTS) \
 
 # Saved and restored programs; make soak takes more moments.
 CHECK_SUITES += bee-snapshot
-suite_bee-snapshot = sh bee/test/snapshot.sh $(B) 20
+suite_bee-snapshot = sh bee/test/snapshot.sh $(B) 12
 suite_bee-snapshot_needs = $(B)/bin/bee $(B)/bin/bee-guard $(BEE_GUESTS) \
 	$(bee_t)/hello-glibc-dynamic $(bee_t)/bee-fallback $(BEE_SAVED) \
 	$(bee_t)/library/part.so $(bee_t)/library/joined.so

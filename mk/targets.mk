@@ -86,7 +86,7 @@ fuzz_go = $(GO) test -run '^$$' -fuzz '^$(subst .,,$(suffix $(1)))$$' -fuzztime 
 
 FUZZ_SUITES := $(addprefix fuzz-,$(FUZZERS))
 $(foreach f,$(FUZZERS),\
-	$(eval suite_fuzz-$(f) = $$(fuzz_$(f)) -max_total_time=2 $(call fuzz_out,$(f)))\
+	$(eval suite_fuzz-$(f) = $$(fuzz_$(f)) -max_total_time=1 $(call fuzz_out,$(f)))\
 	$(eval suite_fuzz-$(f)_needs = $$(fuzz_$(f)_needs))\
 	$(eval suite_fuzz-$(f)_kind = fuzz))
 

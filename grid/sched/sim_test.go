@@ -434,7 +434,7 @@ func (m *sim) settleCalls() {
 // TestVolatileNodes: nodes connect, disconnect, become silent, answer late and lose
 // leases.
 func TestVolatileNodes(t *testing.T) {
-	seeds := uint64(160)
+	seeds := uint64(80)
 	if testing.Short() {
 		seeds = 40
 	}

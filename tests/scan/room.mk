@@ -21,7 +21,7 @@ FULL_SUITES += bee-scan-all wine-bee-scan-all
 
 scan_linux = $(call scan_run,$(1) -bee "$(B)/bin/bee-guard $(B)/bin/bee" \
 	-leak "$(B)/bin/bee-guard $(bee_t)/bee-leak")
-suite_bee-scan = $(call scan_linux,-one-in 8)
+suite_bee-scan = $(call scan_linux,-one-in 16)
 suite_bee-scan_needs = $(SCAN) $(scan_built) $(B)/bin/bee $(B)/bin/bee-guard \
 	$(bee_t)/bee-leak
 suite_bee-scan-all = $(call scan_linux) $(scan_found) $(go_runtime)
@@ -32,7 +32,7 @@ scan_wine = $(STEADY) $(call scan_run,$(1) -prefix $(B)/wine \
 	-bee "$(B)/bin/bee-guard wine $(B)/bin/bee.exe" \
 	-twin "$(B)/bin/bee-guard $(B)/bin/bee" \
 	-leak "$(B)/bin/bee-guard wine $(bee_win_leak)")
-suite_wine-bee-scan = $(call scan_wine,-one-in 8)
+suite_wine-bee-scan = $(call scan_wine,-one-in 16)
 suite_wine-bee-scan_needs = $(SCAN) $(scan_built) $(B)/bin/bee $(B)/bin/bee.exe \
 	$(B)/bin/bee-guard $(bee_win_leak)
 suite_wine-bee-scan-all = $(call scan_wine) $(scan_found) $(go_runtime)
