@@ -114,15 +114,16 @@ check_twice
 check_hostile <<'END'
 1 parent=1 not valid
 1 parent=5 not valid
-4 parent=4294967295 not valid
+6 parent=4294967295 not valid
 1 number=2 not valid
 1 pid=1 not valid
+1 pid=0x3fffff not valid
 1 pid=0x40000000 not valid
 0 pid=77 not valid
 1 group=64 not valid
 1 session=40 not valid
-4 status=0x137f not valid
-5 status=19 not valid
+6 status=0x137f not valid
+7 status=19 not valid
 1 ended=2 not valid
 0 ended=1 not valid
 1 lost a process is missing
@@ -133,6 +134,7 @@ check_refusals <<'END'
 socket is a socket
 headless its first thread has ended
 gone the leader of its process group has ended
+lone the leader of its session has ended
 nameless a file without a name
 stopped it is stopped
 many there are more than 64

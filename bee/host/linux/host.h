@@ -64,8 +64,6 @@ s64 lin_mem_discard(u64 addr, u64 len);
 /* thread.c */
 struct lin_thread *lin_thread_new(u32 index);
 void lin_thread_enable(struct lin_thread *t);
-/* In a child of fork that has no guest yet, and one thread. 0, or -1. */
-int lin_thread_renew(void);
 void lin_thread_leave(struct lin_thread *t);
 struct lin_thread *lin_self(void);
 s64 lin_thread_first(s64 (*run)(void));

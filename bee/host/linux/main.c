@@ -212,7 +212,7 @@ static int child_main(void)
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	signal(LIN_KICK, SIG_IGN); /* discards a kick from before an execve */
-	if (options.resume)
+	if (options.resume || options.restore)
 		lin_signals_hold(1); /* the program may block them */
 	if (!self || lin_signal_init()) {
 		bee_os_message("threads or signals cannot be set up");

@@ -275,12 +275,8 @@ static int await_ended(pid_t pid, u32 options)
 static void begin_process(u32 number)
 {
 	lin_proc_child();
-	close(BEE_STREAM_FD);
 	if (number != BEE_SNAP_NONE && run[number].record.ended)
 		end_as_before(number);
-	if (lin_thread_renew())
-		_exit(BEE_EXIT_REFUSED);
-	lin_mirror_free();
 }
 
 /* 1: in the new process; 0, or -1. */
@@ -311,7 +307,6 @@ static int fork_orphan(u32 number)
 		return -1;
 	if (pid)
 		return await_ended(pid, 0);
-	lin_proc_child();
 	rc = fork_process(number);
 	if (rc <= 0)
 		_exit(rc ? BEE_EXIT_REFUSED : 0);

@@ -117,7 +117,7 @@ void lin_thread_leave(struct lin_thread *t)
 static void begin_program(void)
 {
 	bee.image.entered_ns = (u64)lin_clock(ABI_CLOCK_MONOTONIC);
-	if (bee.resume) /* main.c */
+	if (bee.resume || bee.snapshot) /* main.c */
 		lin_signals_hold(0);
 }
 
@@ -273,16 +273,6 @@ static void keep_caller(struct lin_thread *self)
 	self->waiting = 0;
 	self->tid = gettid();
 	threads[0] = self;
-}
-
-int lin_thread_renew(void)
-{
-	struct lin_thread *self = lin_self();
-
-	close(self->wake);
-	self->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	self->tid = gettid();
-	return self->wake < 0 ? -1 : 0;
 }
 
 /* No thread is added to or removed from the table during the fork. */

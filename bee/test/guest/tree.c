@@ -15,9 +15,10 @@
 
 #include "await.h"
 
-static volatile sig_atomic_t ended, called;
-static int file, orders[2], results[2];
-static pid_t first, leader, session, below, between, zombie, killed, orphan;
+static volatile sig_atomic_t ended, called, beats;
+static int file, orders[2], results[2], beaten[2], wanted[2];
+static pid_t first, leader, session, below, between, zombie, killed, orphan,
+	follower, beater;
 
 static void count_end(int sig)
 {
@@ -29,6 +30,12 @@ static void count_call(int sig)
 {
 	(void)sig;
 	called++;
+}
+
+static void count_beat(int sig)
+{
+	(void)sig;
+	beats++;
 }
 
 static void check_that(int good, const char *what)
@@ -96,6 +103,39 @@ static void run_session(void)
 		      : 94);
 }
 
+/* In the leader's group. It is told how many signals it should have got. */
+static void run_follower(void)
+{
+	int n, i;
+
+	close(wanted[1]);
+	if (read(wanted[0], &n, sizeof(n)) != sizeof(n))
+		_exit(95);
+	for (i = 0; i < 2000 && beats != n; i++)
+		usleep(1000);
+	_exit(getpgrp() == leader && beats == n ? 12 : 96);
+}
+
+/* Sends both, the first process and the follower, as many signals, which are
+ * queued. Some are sent when those are at rest already, and this is not. */
+static void run_beater(void)
+{
+	const struct timespec beat = {0, 50000};
+	const union sigval value = {0};
+	int sent = 0;
+
+	while (access("go", F_OK)) {
+		check_that(!sigqueue(first, SIGRTMIN, value) &&
+				   !sigqueue(follower, SIGRTMIN, value),
+			   "sigqueue");
+		sent++;
+		nanosleep(&beat, NULL);
+	}
+	check_that(write(beaten[1], &sent, sizeof(sent)) == sizeof(sent),
+		   "write");
+	pause();
+}
+
 static void run_zombie(void)
 {
 	_exit(7);
@@ -140,6 +180,20 @@ static void await_end(pid_t pid)
 		check_that(errno == EINTR, "waitid");
 }
 
+static void start_beats(void)
+{
+	struct sigaction sa = {.sa_handler = count_beat,
+			       .sa_flags = SA_RESTART};
+
+	sigaction(SIGRTMIN, &sa, NULL);
+	check_that(!pipe(beaten) && !pipe(wanted), "pipe");
+	follower = start_process(run_follower);
+	check_that(!setpgid(follower, leader), "setpgid");
+	beater = start_process(run_beater);
+	close(beaten[1]);
+	close(wanted[0]);
+}
+
 static void start_all(void)
 {
 	struct sigaction sa = {.sa_handler = count_end, .sa_flags = SA_RESTART};
@@ -158,6 +212,7 @@ static void start_all(void)
 	leader = start_process(run_leader);
 	while (getpgid(leader) != leader)
 		usleep(1000);
+	start_beats();
 	zombie = start_process(run_zombie);
 	killed = start_process(run_killed);
 	close(results[1]);
@@ -208,6 +263,20 @@ static void check_numbers(void)
 		   "groups and sessions");
 }
 
+static void check_beats(void)
+{
+	int sent;
+
+	check_that(read(beaten[0], &sent, sizeof(sent)) == sizeof(sent) &&
+			   !kill(beater, SIGKILL) &&
+			   wait_code(beater) == SIGKILL,
+		   "the one that sends signals");
+	check_that(beats == sent, "signals between processes");
+	check_that(write(wanted[1], &sent, sizeof(sent)) == sizeof(sent) &&
+			   wait_code(follower) == 12 << 8,
+		   "a group's member, or its signals");
+}
+
 static void check_file(void)
 {
 	char text[64];
@@ -256,6 +325,12 @@ static void run_pause(void)
 	pause();
 }
 
+static void run_alone(void)
+{
+	setpgid(0, 0);
+	run_pause();
+}
+
 static void *wait_long(void *arg)
 {
 	run_pause();
@@ -277,6 +352,13 @@ static void run_gone(void)
 	start_process(run_pause);
 }
 
+/* The same with its session; its child leads a group. */
+static void run_lone(void)
+{
+	setsid();
+	start_process(run_alone);
+}
+
 static void add_more(void (*run)(void))
 {
 	char byte;
@@ -293,8 +375,8 @@ static void take_thing(const char *what)
 		add_more(run_socket);
 	else if (!strcmp(what, "headless"))
 		add_more(run_headless);
-	else if (!strcmp(what, "gone")) {
-		add_more(run_gone);
+	else if (!strcmp(what, "gone") || !strcmp(what, "lone")) {
+		add_more(*what == 'g' ? run_gone : run_lone);
 		waitpid(more[0], NULL, 0);
 		more[0] = -more[0];
 	} else if (!strcmp(what, "nameless")) {
@@ -341,6 +423,7 @@ int main(int argc, char **argv)
 	before = ended;
 	await_go();
 	check_that(ended == before, "SIGCHLD for a process that had ended");
+	check_beats();
 	check_numbers();
 	check_halves(half);
 	check_new(argv);
