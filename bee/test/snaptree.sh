@@ -76,6 +76,11 @@ check_hostile() {
 		python3 "$here/snapedit.py" first snap "$number" "$edit"
 		refuses "a process that is not valid is refused: $edit" "$words"
 	done
+	cp first snap
+	rmdir own
+	refuses "one process that cannot be restored stops all" \
+		'another process of its run could not be restored'
+	mkdir own
 	[ -z "$(list_left)" ]
 	result $? "none of them leaves a process"
 	cp first snap

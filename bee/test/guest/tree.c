@@ -10,7 +10,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "await.h"
@@ -103,12 +105,30 @@ static void run_session(void)
 		      : 94);
 }
 
-/* In the leader's group. It is told how many signals it should have got. */
+/* If there was shared memory, bee has a process of its own for such mutexes. */
+static void lock_robust(void)
+{
+	static pthread_mutex_t mutex;
+	pthread_mutexattr_t robust;
+
+	munmap(mmap(NULL, 4096, 3, MAP_SHARED | MAP_ANONYMOUS, -1, 0), 4096);
+	pthread_mutexattr_init(&robust);
+	pthread_mutexattr_setrobust(&robust, PTHREAD_MUTEX_ROBUST);
+	pthread_mutex_init(&mutex, &robust);
+	check_that(!pthread_mutex_lock(&mutex), "a robust mutex");
+}
+
+/* In the leader's group, and in a folder of its own. It is told how many
+ * signals it should have got. */
 static void run_follower(void)
 {
 	int n, i;
 
 	close(wanted[1]);
+	mkdir("own", 0700);
+	check_that(!chdir("own"), "a working directory");
+	lock_robust();
+	check_that(write(results[1], "f", 1) == 1, "write");
 	if (read(wanted[0], &n, sizeof(n)) != sizeof(n))
 		_exit(95);
 	for (i = 0; i < 2000 && beats != n; i++)
@@ -182,12 +202,14 @@ static void await_end(pid_t pid)
 
 static void start_beats(void)
 {
+	char byte;
 	struct sigaction sa = {.sa_handler = count_beat,
 			       .sa_flags = SA_RESTART};
 
 	sigaction(SIGRTMIN, &sa, NULL);
 	check_that(!pipe(beaten) && !pipe(wanted), "pipe");
 	follower = start_process(run_follower);
+	take_bytes(&byte, 1, "a follower");
 	check_that(!setpgid(follower, leader), "setpgid");
 	beater = start_process(run_beater);
 	close(beaten[1]);
