@@ -21,6 +21,7 @@ struct parse {
 	u32 members;
 	u64 ended_members; /* bit by number */
 	u32 part;	   /* number of the last one */
+	u32 shares;
 };
 
 static u64 round_up(u64 n)
@@ -147,6 +148,11 @@ static int member_wrong(struct parse *p, const struct bee_snap_member *m)
 	return !m->number && m->ended;
 }
 
+static int shared_wrong(struct parse *p, const struct bee_snap_shared *shared)
+{
+	return shared->number >= p->members || p->shares++ == BEE_SNAP_SHARES;
+}
+
 static int part_wrong(struct parse *p, const u8 *payload, u64 len)
 {
 	const struct bee_snap_part *part = (const void *)payload;
@@ -200,8 +206,7 @@ static int payload_wrong(struct parse *p, u32 type, const u8 *payload, u64 len)
 	case BEE_SNAP_MEMBER:
 		return member_wrong(p, (const void *)payload);
 	case BEE_SNAP_SHARED:
-		return ((const struct bee_snap_shared *)(const void *)payload)
-			       ->number >= p->members;
+		return shared_wrong(p, (const void *)payload);
 	case BEE_SNAP_PART:
 		return part_wrong(p, payload, len);
 	case BEE_SNAP_END:

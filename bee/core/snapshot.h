@@ -27,7 +27,7 @@
 #define BEE_SNAP_CONTENT_MAX (1u << 20)
 #define BEE_SNAP_PART_MAX (1u << 20)
 #define BEE_SNAP_MEMBERS 64u
-#define BEE_SNAP_SHARES 1024u
+#define BEE_SNAP_SHARES 4096u
 
 struct bee_snap_head {
 	char magic[8];

@@ -222,6 +222,9 @@ s64 lin_source_data(struct bee_save *s, s32 handle, u64 *offset, void *buf,
  * and a part of a sentence in why; either way lin_members_end follows.
  */
 int lin_members_rest(u32 how, char *why, u64 size);
+/* Before that, while the processes run, so that what lasts is refused before
+ * any of them rests: the same result, and nothing follows. */
+int lin_members_look(char *why, u64 size);
 /* For struct bee_save. */
 void lin_members_save(struct bee_save *s);
 /* 1: they end, and have ended when it returns; 0: they go on. */

@@ -28,9 +28,9 @@
 #define TRIES 25u	/* of a call, 5 seconds */
 #define ANSWER_MS 10000 /* two seconds more than a process may take */
 #define FIELDS 53	/* of /proc/PID/stat: proc_pid_stat(5) */
-#define FILES 4096u
-#define ENDING_TRIES 200u /* of 5 ms */
-#define ENDING_US 5000
+#define FILES BEE_SNAP_SHARES
+#define LATER_TRIES 200u /* of 5 ms */
+#define LATER_US 5000
 
 struct process {
 	s32 pid, parent, group, session;
@@ -108,8 +108,6 @@ static int add_process(s32 pid, const s64 field[FIELDS],
 	p->ended = field[3] == 'Z';
 	p->status = (s32)field[52];
 	p->number = BEE_SNAP_NONE;
-	if (field[3] == 'T' || field[3] == 't')
-		return give_reason(why, pid, "it is stopped");
 	return 0;
 }
 
@@ -120,6 +118,12 @@ static int is_member(s32 pid, const s64 field[FIELDS])
 				   field[3] != 'X' && lin_family_has(pid));
 }
 
+/* What may be over in a moment: an owner's pause, an end. */
+struct later {
+	s32 pid;
+	const char *what;
+};
+
 /* One that ends closes its files before it is a zombie, and its first thread
  * may be one before the others. */
 static int is_ending(const s64 field[FIELDS])
@@ -129,24 +133,31 @@ static int is_ending(const s64 field[FIELDS])
 
 /* Those that have ended, or are about to, have no file of the family, but a
  * parent in the list; so they are looked for when the list is whole. */
-static int look_at(s32 pid, u32 ended, const struct reason *why, s32 *ending)
+static int look_at(s32 pid, u32 ended, const struct reason *why,
+		   struct later *later)
 {
 	s64 field[FIELDS];
 
 	if (read_stat(pid, field))
 		return 0;
+	if (!ended && is_member(pid, field)) {
+		if (field[3] == 'T' || field[3] == 't')
+			*later = (struct later){pid, "it is stopped"};
+		return add_process(pid, field, why);
+	}
 	if (!ended)
-		return is_member(pid, field) ? add_process(pid, field, why) : 0;
+		return 0;
 	if (field[38] != SIGCHLD || !find_process((s32)field[4]) ||
 	    is_member(pid, field))
 		return 0;
 	if (!is_ending(field))
 		return add_process(pid, field, why);
-	*ending = pid;
+	*later = (struct later){pid,
+				"its first thread has ended, or it is ending"};
 	return 0;
 }
 
-static int scan_proc(u32 ended, const struct reason *why, s32 *ending)
+static int scan_proc(u32 ended, const struct reason *why, struct later *later)
 {
 	DIR *dir = opendir("/proc");
 	struct dirent *e;
@@ -157,40 +168,39 @@ static int scan_proc(u32 ended, const struct reason *why, s32 *ending)
 	while (!rc && (e = readdir(dir))) {
 		pid = atoi(e->d_name);
 		if (pid > 0)
-			rc = look_at(pid, ended, why, ending);
+			rc = look_at(pid, ended, why, later);
 	}
 	closedir(dir);
 	return rc;
 }
 
-static int list_once(const struct reason *why, s32 *ending)
+static int list_once(const struct reason *why, struct later *later)
 {
 	u32 i;
 
-	*ending = 0;
+	*later = (struct later){0, NULL};
 	for (i = 0; i < count;) {
 		if (run[i].sock >= 0 || run[i].pid == getpid())
 			i++;
 		else
 			run[i] = run[--count];
 	}
-	return scan_proc(0, why, ending) || scan_proc(1, why, ending) ? -1 : 0;
+	return scan_proc(0, why, later) || scan_proc(1, why, later) ? -1 : 0;
 }
 
 static int list_processes(const struct reason *why)
 {
-	s32 ending;
+	struct later later;
 	u32 tries;
 
-	for (tries = 0; tries < ENDING_TRIES; tries++) {
-		if (list_once(why, &ending))
+	for (tries = 0; tries < LATER_TRIES; tries++) {
+		if (list_once(why, &later))
 			return -1;
-		if (!ending)
+		if (!later.pid)
 			return 0;
-		usleep(ENDING_US);
+		usleep(LATER_US);
 	}
-	return give_reason(why, ending,
-			   "its first thread has ended, or it is ending");
+	return give_reason(why, later.pid, later.what);
 }
 
 /* Resting ------------------------------------------------------------------ */
@@ -436,6 +446,17 @@ static void put_shared(struct bee_save *s)
 }
 
 /* For snapshot.c ----------------------------------------------------------- */
+
+int lin_members_look(char *text, u64 size)
+{
+	const struct reason why = {text, size};
+	int rc;
+
+	count = 0;
+	rc = list_processes(&why);
+	count = 0;
+	return rc;
+}
 
 int lin_members_rest(u32 how, char *text, u64 size)
 {

@@ -359,6 +359,8 @@ static void finish_ask(struct out *o)
 
 	if (!*o->answer.why && o->save.failed)
 		set_why(&o->answer, o->save.why); /* it need not stop */
+	if (!*o->answer.why)
+		lin_members_look(o->answer.why, sizeof(o->answer.why));
 	if (!*o->answer.why && !come_to_good_rest(o, &start)) {
 		o->answer.rest_ns = (u64)lin_clock(ABI_CLOCK_MONOTONIC) - start;
 		if (!lin_members_rest(end, o->answer.why,
