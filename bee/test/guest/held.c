@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -163,6 +164,7 @@ static void check_signals(void)
 	sigaddset(&set, SIGRTMIN + 3);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	signal(SIGHUP, SIG_IGN);
+	signal(SIGCHLD, SIG_IGN);
 	raise(SIGUSR1);
 	for (i = 0; i < 3; i++) {
 		value.sival_int = 77 + i;
@@ -181,6 +183,10 @@ static void check_signals(void)
 	if (sigtimedwait(&set, &info, &at_once) != -1)
 		report_wrong("one signal too many");
 	raise(SIGHUP);
+	if (!fork())
+		_exit(0);
+	if (wait(NULL) != -1 || errno != ECHILD)
+		report_wrong("children that end unseen");
 }
 
 /* Positions, flags, shared descriptions, a folder, limits, a full pipe. */
