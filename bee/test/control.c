@@ -500,6 +500,20 @@ static void test_live_exec(void)
 	live = 0;
 }
 
+/* Who reads the snapshot gives up while it is written. */
+static void test_unread(void)
+{
+	int fd;
+
+	start_guest("memory");
+	await_file("ready");
+	fd = ask_pipe();
+	close(fd);
+	tap_ok(!await_answer() && *answer.why,
+	       "a pipe that nobody reads is named: %s", answer.why);
+	tap_ok(finish_guest(), "the program gets no signal of it");
+}
+
 /* Anybody of the same user can send the signal. */
 static void test_stray(void)
 {
@@ -568,6 +582,7 @@ int main(int argc, char **argv)
 	test_goes_on();
 	test_hold();
 	test_alone();
+	test_unread();
 	test_stray();
 	test_pipe();
 	test_live();

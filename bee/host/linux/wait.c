@@ -226,12 +226,23 @@ static int names_process(const siginfo_t *info)
 	return info->si_signo == SIGCHLD || info->si_code <= 0;
 }
 
+/* The helper's own write to the pipe of a snapshot that nobody reads any more:
+ * a blocked signal is not ignored. The program's own signals to itself do not
+ * pass the kernel. */
+static int is_own_pipe(const siginfo_t *from)
+{
+	return from->si_signo == SIGPIPE && from->si_code == SI_USER &&
+	       from->si_pid == getpid();
+}
+
 /* Before the program runs no other thread can take a signal. */
 static void signal_pass(int sig, const siginfo_t *from)
 {
 	struct abi_siginfo info;
 
 	_Static_assert(sizeof(info) == sizeof(*from), "siginfo_t");
+	if (is_own_pipe(from))
+		return;
 	if (!__atomic_load_n(&bee.image.entered_ns, __ATOMIC_SEQ_CST)) {
 		if (ends_by_default(sig))
 			lin_proc_exit((u32)sig);
