@@ -145,3 +145,40 @@ func (s *scene) tryProgram(words []string, moments []time.Duration) *trial {
 	result.outcome, result.took = outcomeOf(result.output), time.Since(began).Round(time.Millisecond)
 	return result
 }
+
+// TestProcesses: a shell moves with the processes that it started, which read and write its pipes, and with
+// one that has ended before it is waited for.
+func TestProcesses(t *testing.T) {
+	const shell, script = "/usr/bin/dash", `
+( exit 3 ) & ended=$!
+sleep 100 & killed=$!
+i=0
+while [ $i -lt 8 ]; do
+	i=$((i + 1))
+	echo $i
+	sleep 0.4
+done | while read -r n; do
+	echo "$n $n"
+done | cat
+wait $ended; echo "ended $?"
+kill $killed; wait $killed; echo "killed $?"
+`
+	native := exec.Command(shell, "-")
+	native.Stdin = strings.NewReader(script)
+	want, err := native.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newScene(t)
+	j := s.begin(script, []string{"--movable"}, shell, "-")
+	for range 3 {
+		s.await("a move, which is refused while a process is about to end", func() bool {
+			_, err := s.command("move", j.number)
+			return err == nil || len(j.over) > 0
+		})
+	}
+	if code := j.end(); code != 0 || j.out.String() != string(want) {
+		t.Errorf("exit code %d, %d of %d bytes of output; %s", code, len(j.out.String()), len(want), j.err.String())
+	}
+	s.awaitNothing()
+}
