@@ -29,7 +29,7 @@ static u32 pipes;
 
 /* Files that processes share, by what they were. */
 static struct {
-	u32 number, saved;
+	u32 number, saved, group;
 	s32 handle;
 	u32 taken;
 } shares[BEE_SNAP_SHARES];
@@ -284,26 +284,42 @@ int bee_restore_pipes(const struct abi_host *os, const struct bee_snapshot *s,
 	return make_pipes(&r);
 }
 
+/* The first process of a group that has the file says how it was opened. */
+static int open_group(struct restore *r, const struct abi_snap_desc *d,
+		      u32 group, s32 *handle)
+{
+	u32 i;
+
+	for (i = 0; i < shared; i++)
+		if (shares[i].group == group) {
+			*handle = shares[i].handle;
+			return 0;
+		}
+	return open_path(r, d, handle);
+}
+
 int bee_restore_shared(const struct abi_host *os, const struct bee_snapshot *s,
-		       u32 handle, s32 *opened, char *why, u64 size)
+		       const struct bee_snap_shared *of, char *why, u64 size)
 {
 	struct restore r = {.os = os, .s = s, .why = why, .size = size};
 	const struct abi_snap_desc *d;
 	u64 at = 0, len;
+	s32 handle;
 
 	while ((d = bee_snap_next(s, &at, BEE_SNAP_DESC, &len)))
-		if (d->kind == ABI_SNAP_FILE && d->handle == handle)
+		if (d->kind == ABI_SNAP_FILE && d->handle == of->handle)
 			break;
 	if (!d)
 		return 0;
 	if (shared == BEE_SNAP_SHARES ||
 	    !abi_is_string(d->path, sizeof(d->path)))
 		return bee_restore_damage(&r, "shared files");
-	if (*opened < 0 && open_path(&r, d, opened))
+	if (open_group(&r, d, of->group, &handle))
 		return -1;
 	shares[shared].number = s->number;
-	shares[shared].saved = handle;
-	shares[shared].handle = *opened;
+	shares[shared].saved = of->handle;
+	shares[shared].group = of->group;
+	shares[shared].handle = handle;
 	shares[shared++].taken = 0;
 	return 0;
 }

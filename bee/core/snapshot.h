@@ -280,11 +280,11 @@ int bee_restore(const struct abi_host *os, char *why, u64 size);
  */
 int bee_restore_pipes(const struct abi_host *os, const struct bee_snapshot *s,
 		      char *why, u64 size);
-/* The same for a file that processes share: *opened is its description, or it
- * is opened if that is -1, and stays so for all that are forked. A file that
- * the process of s does not have is left out. */
+/* The same for a file that processes share: it is opened for the first one of
+ * its group, and stays so for all that are forked. A file that the process of s
+ * does not have is left out. */
 int bee_restore_shared(const struct abi_host *os, const struct bee_snapshot *s,
-		       u32 handle, s32 *opened, char *why, u64 size);
+		       const struct bee_snap_shared *of, char *why, u64 size);
 int bee_restore_threads(const struct abi_host *os);
 /* Loads what else the calling thread had, if it was restored: vector state and
  * slots. */

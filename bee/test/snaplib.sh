@@ -49,6 +49,34 @@ is_unharmed() {
 	cmp -s want got
 }
 
+# Saves a program that may not run yet.
+save_soon() {
+	tries=0
+	until save || [ $tries -eq 200 ]; do
+		tries=$((tries + 1))
+		sleep 0.05
+	done
+	[ $tries -lt 200 ]
+}
+
+# Guests that cannot be saved: what each has, and words of the reason, on standard
+# input. before: what comes before the words.
+refusals() { # before
+	rm -f snap
+	while read -r what words && [ -n "$what" ]; do
+		hold "$what"
+		"$bee" --snapshot snap "$pid" >said 2>why
+		code=$?
+		: >go
+		wait "$pid"
+		ended=$?
+		[ $ended -eq 0 ] && [ $code -eq 126 ] && is_unharmed &&
+			grep -q "$1$words" why && [ ! -e snap ] &&
+			[ ! -e snap.part ]
+		result $? "refused by name: $what; the program is unharmed"
+	done
+}
+
 refuses() { # name, words; restoring snap must fail with them
 	restore
 	[ $? -eq 126 ] && grep -q -- "$2" err

@@ -16,36 +16,13 @@ goes_on() { # name, and what the guest has
 	result $? "$name"
 }
 
-# What cannot be saved --------------------------------------------------------
-
-refusals() {
-	rm -f snap
-	while read -r what words && [ -n "$what" ]; do
-		hold "$what"
-		"$bee" --snapshot snap "$pid" >said 2>why
-		code=$?
-		: >go
-		wait "$pid"
-		ended=$?
-		[ $ended -eq 0 ] && [ $code -eq 126 ] && is_unharmed &&
-			grep -q "$words" why && [ ! -e snap ] &&
-			[ ! -e snap.part ]
-		result $? "refused by name: $what; the program is unharmed"
-	done
-}
-
 # A restored program is saved again, with the libraries that were made again.
 check_twice() {
 	hold "$part" "$g/library/joined.so"
 	save
 	"$b/bin/bee-guard" "$bee" --restore snap <in >got 2>err &
 	pid=$!
-	tries=0
-	until save || [ $tries -eq 200 ]; do # it may not run yet
-		tries=$((tries + 1))
-		sleep 0.05
-	done
-	[ $tries -lt 200 ] && : >go && restore && is_unharmed
+	save_soon && : >go && restore && is_unharmed
 	result $? "a dynamic program is saved twice"
 }
 
@@ -115,7 +92,7 @@ result $? "a program that is saved without --end goes on"
 : >go
 wait "$pid" && is_unharmed
 result $? "it is unharmed"
-refusals <<'END'
+refusals '' <<'END'
 socket descriptor 3 is a socket
 pair descriptor 3 is a socket
 eventfd descriptor 3 is an eventfd that another process has or had

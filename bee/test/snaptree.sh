@@ -27,20 +27,6 @@ goes_on() { # kind of the guest
 	result $? "processes go on together: $1"
 }
 
-check_refusals() {
-	while read -r what words && [ -n "$what" ]; do
-		hold "$what"
-		"$bee" --snapshot snap "$pid" >said 2>why
-		code=$?
-		: >go
-		wait "$pid"
-		ended=$?
-		[ $ended -eq 0 ] && [ $code -eq 126 ] && is_unharmed &&
-			grep -q "process .* of its run: .*$words" why && [ ! -e snap ]
-		result $? "refused by name: $what; the program is unharmed"
-	done
-}
-
 # A restored program is saved again, through a pipe, and its processes have
 # numbers of two kernels.
 check_twice() {
@@ -52,12 +38,7 @@ check_twice() {
 	cat snap >pipe &
 	"$b/bin/bee-guard" "$bee" --restore pipe <in >got 2>err &
 	pid=$!
-	tries=0
-	until save || [ $tries -eq 200 ]; do # it may not run yet
-		tries=$((tries + 1))
-		sleep 0.05
-	done
-	[ $tries -lt 200 ] && : >go && restore && is_unharmed
+	save_soon && : >go && restore && is_unharmed
 	result $? "processes are saved twice, the second time from a pipe"
 }
 
@@ -135,7 +116,7 @@ check_hostile <<'END'
 1 torn its digest is wrong
 0 shared.number=63 not valid
 END
-check_refusals <<'END'
+refusals 'process .* of its run: .*' <<'END'
 socket is a socket
 headless its first thread has ended
 gone the leader of its process group has ended

@@ -82,10 +82,10 @@ int lin_family_restore(s32 guest, s32 pid)
 {
 	u32 i;
 
-	if (!guest)
+	if (!guest) {
 		restored_count = 0;
-	if (!guest)
 		return 0;
+	}
 	for (i = 0; i < restored_count && restored[i].guest != guest; i++)
 		;
 	if (i == BEE_SNAP_MEMBERS)

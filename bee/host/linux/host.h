@@ -282,6 +282,9 @@ u32 lin_ask_name(struct sockaddr_un *to, u64 token);
 s64 lin_family_text(s32 pid, u32 which, char *text, u64 len);
 s32 lin_family_next(s32 pid);
 void lin_proc_name(const char *name);
+/* A file of /proc/PID: at most `len` bytes and a NUL. Their number, or -errno.
+ */
+s64 lin_proc_read(s32 pid, const char *name, char *buf, u64 len);
 
 /* exec.c */
 s64 lin_exec_file(void);

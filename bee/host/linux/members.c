@@ -26,7 +26,7 @@
 #include "host.h"
 
 #define TRIES 25u	/* of a call, 5 seconds */
-#define ANSWER_MS 10000 /* two seconds more than a process may take */
+#define ANSWER_MS 10000 /* a process may take 6 seconds */
 #define FIELDS 53	/* of /proc/PID/stat: proc_pid_stat(5) */
 #define FILES BEE_SNAP_SHARES
 #define LATER_TRIES 200u /* of 5 ms */
@@ -60,17 +60,11 @@ static int give_reason(const struct reason *why, s32 pid, const char *what)
 /* Fields from the third on, which is a letter. 0, or -1: it has ended. */
 static int read_stat(s32 pid, s64 field[FIELDS])
 {
-	char name[64], text[2048], *at;
-	int fd, i;
-	ssize_t n;
+	char text[2048], *at;
+	int i;
 
-	snprintf(name, sizeof(name), "/proc/%d/stat", pid);
-	fd = open(name, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
+	if (lin_proc_read(pid, "stat", text, sizeof(text) - 1) < 0)
 		return -1;
-	n = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	text[n > 0 ? n : 0] = '\0';
 	at = strrchr(text, ')');
 	if (!at || !at[1] || !at[2])
 		return -1;
@@ -265,17 +259,16 @@ static u32 number_of(s32 pid)
 	return p && !p->ended ? p->number : BEE_SNAP_NONE;
 }
 
-/* Parents come first; one that has lost its parent comes when there is no
- * other. */
+/* Sorts the list by number. Parents come first; one that has lost its parent
+ * comes when there is no other. */
 static void number_processes(void)
 {
 	u32 next = 0, i, orphan, chosen;
+	struct process p;
 
 	while (next < count) {
 		chosen = orphan = count;
-		for (i = 0; i < count && chosen == count; i++) {
-			if (run[i].number != BEE_SNAP_NONE)
-				continue;
+		for (i = next; i < count && chosen == count; i++) {
 			if (run[i].pid == getpid() ||
 			    number_of(run[i].parent) != BEE_SNAP_NONE)
 				chosen = i;
@@ -285,7 +278,10 @@ static void number_processes(void)
 		chosen = chosen < count ? chosen : orphan;
 		if (chosen == count)
 			return; /* no process is its own forefather */
-		run[chosen].number = next++;
+		p = run[chosen];
+		run[chosen] = run[next];
+		p.number = next;
+		run[next++] = p;
 	}
 }
 
@@ -527,19 +523,16 @@ static void put_process(struct bee_save *s, const struct process *p)
 
 void lin_members_save(struct bee_save *s)
 {
-	u32 i, j;
+	u32 i;
 
 	if (count < 2)
 		return;
 	for (i = 0; i < count; i++)
-		for (j = 0; j < count; j++)
-			if (run[j].number == i)
-				put_member(s, &run[j]);
+		put_member(s, &run[i]);
 	put_shared(s);
 	for (i = 1; i < count && !s->failed; i++)
-		for (j = 0; j < count; j++)
-			if (run[j].number == i && !run[j].ended)
-				put_process(s, &run[j]);
+		if (!run[i].ended)
+			put_process(s, &run[i]);
 }
 
 /* Who is being saved to a pipe that nobody reads must get an error. */

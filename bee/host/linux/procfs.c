@@ -18,8 +18,7 @@
 #define LINE_MOST 0x4000 /* of a command line that is shown */
 #define WORDS_MOST 512
 
-/* At most `len` bytes and a NUL: their number, or -errno. */
-static s64 read_proc(s32 pid, const char *name, char *buf, u64 len)
+s64 lin_proc_read(s32 pid, const char *name, char *buf, u64 len)
 {
 	char path[64];
 	s64 n, done = 0;
@@ -46,7 +45,7 @@ static s64 read_proc(s32 pid, const char *name, char *buf, u64 len)
 int lin_proc_runs(s32 tid)
 {
 	char buf[512], *name;
-	s64 n = read_proc(tid, "stat", buf, sizeof(buf) - 1);
+	s64 n = lin_proc_read(tid, "stat", buf, sizeof(buf) - 1);
 
 	if (n <= 0)
 		return n < 0 && n != -ESRCH;
@@ -67,7 +66,7 @@ static s32 guest_number(s32 pid)
 static s64 write_stat(s32 pid, char *text, u64 len)
 {
 	char buf[2048], *name, *rest;
-	s64 n = read_proc(pid, "stat", buf, sizeof(buf) - 1);
+	s64 n = lin_proc_read(pid, "stat", buf, sizeof(buf) - 1);
 	int parent, group, session, tty, tty_group, at = 0;
 	char state;
 
@@ -102,7 +101,7 @@ static int is_pid_line(const char *line)
 static s64 write_status(s32 pid, char *text, u64 len)
 {
 	char buf[8192], *line, *next;
-	s64 n = read_proc(pid, "status", buf, sizeof(buf) - 1);
+	s64 n = lin_proc_read(pid, "status", buf, sizeof(buf) - 1);
 	u64 done = 0;
 
 	for (line = buf; n >= 0 && *line && len - done > 512; line = next) {
@@ -155,7 +154,7 @@ static s64 copy_words(char *words, s64 n, char *text, u64 len)
 static s64 write_cmdline(s32 pid, char *text, u64 len)
 {
 	char words[LINE_MOST + 1];
-	s64 n = read_proc(pid, "cmdline", words, LINE_MOST);
+	s64 n = lin_proc_read(pid, "cmdline", words, LINE_MOST);
 
 	return n < 0 ? n : copy_words(words, n, text, len);
 }
@@ -168,7 +167,7 @@ s64 lin_family_text(s32 pid, u32 which, char *text, u64 len)
 	case ABI_FAMILY_CMDLINE:
 		return write_cmdline(pid, text, len);
 	case ABI_FAMILY_COMM:
-		n = read_proc(pid, "comm", text, len - 1);
+		n = lin_proc_read(pid, "comm", text, len - 1);
 		return n;
 	case ABI_FAMILY_STAT:
 		return write_stat(pid, text, len);

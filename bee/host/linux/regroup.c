@@ -143,43 +143,20 @@ static int read_process(const struct bee_snapshot *s, u32 number,
 	return 0;
 }
 
-static int is_group_done(const struct bee_snapshot *s,
-			 const struct bee_snap_shared *this)
-{
-	const struct bee_snap_shared *before;
-	u64 at = 0, len;
-
-	while ((before = bee_snap_next(s, &at, BEE_SNAP_SHARED, &len)) != this)
-		if (before->group == this->group)
-			return 1;
-	return 0;
-}
-
-/* One description for each group, of which the first process is asked how it
- * was opened. */
 static int open_shared(const struct bee_snapshot *s, const struct reason *why)
 {
-	const struct bee_snap_shared *first, *next;
+	const struct bee_snap_shared *shared;
 	const struct bee_snapshot *of;
-	u64 at = 0, after, len;
-	s32 opened;
+	u64 at = 0, len;
 
-	while ((first = bee_snap_next(s, &at, BEE_SNAP_SHARED, &len))) {
-		if (is_group_done(s, first))
-			continue;
-		opened = -1;
-		for (after = 0; (next = bee_snap_next(
-					 s, &after, BEE_SNAP_SHARED, &len));) {
-			if (next->group != first->group)
-				continue;
-			of = next->number ? &run[next->number].snapshot : s;
-			if (!of->bytes)
-				return give_reason(
-					why, "its shared files are not valid");
-			if (bee_restore_shared(&lin_host, of, next->handle,
-					       &opened, why->text, why->size))
-				return -1;
-		}
+	while ((shared = bee_snap_next(s, &at, BEE_SNAP_SHARED, &len))) {
+		of = shared->number ? &run[shared->number].snapshot : s;
+		if (!of->bytes)
+			return give_reason(why,
+					   "its shared files are not valid");
+		if (bee_restore_shared(&lin_host, of, shared, why->text,
+				       why->size))
+			return -1;
 	}
 	return 0;
 }
@@ -266,17 +243,8 @@ static int await_ended(pid_t pid, u32 options)
 	do
 		rc = waitid(P_PID, (id_t)pid, &info, (int)(WEXITED | options));
 	while (rc && errno == EINTR);
-
 	drain_signal();
 	return rc;
-}
-
-/* In a new process. */
-static void begin_process(u32 number)
-{
-	lin_proc_child();
-	if (number != BEE_SNAP_NONE && run[number].record.ended)
-		end_as_before(number);
 }
 
 /* 1: in the new process; 0, or -1. */
@@ -287,7 +255,9 @@ static int fork_process(u32 number)
 	if (pid < 0)
 		return -1;
 	if (!pid) {
-		begin_process(number);
+		lin_proc_child();
+		if (run[number].record.ended)
+			end_as_before(number);
 		self = number;
 		lead_group(number);
 		return 1;
