@@ -306,6 +306,7 @@ static void become_child(struct abi_call *c, u32 pid)
 	c->p->forked = 1;
 	c->p->death_signal = 0;
 	c->p->vfork.thread = 0;
+	c->p->freeze = 0; /* of the parent's threads */
 	unlock_process(c->p);
 	drop_descs(c->p);
 	abi_cpu_limit_arm(c->p);

@@ -240,6 +240,7 @@ static void check_child(const struct abi_regs *parent)
 	const struct abi_regs *regs = abi_thread_regs(copied, 0);
 	const struct abi_thread *t = &copied->threads.thread[0];
 
+	copied->freeze = 1; /* the parent was coming to rest */
 	abi_fork_resume(copied, CHILD);
 	tap_ok(!regs->rax && regs->rbx == parent->rbx &&
 		       regs->rip == parent->rip && regs->rsp == page + 0x7000,
@@ -249,7 +250,8 @@ static void check_child(const struct abi_regs *parent)
 		       t->clear_child_tid == page + 0x600 &&
 		       u64_at(page + 0x600) == CHILD,
 	       "as one thread with the new pid");
-	tap_ok(!locks_held(copied), "with no lock held");
+	tap_ok(!locks_held(copied) && !copied->freeze,
+	       "with no lock held, and not to come to rest");
 	tap_ok(!copied->signals.pending && p->signals.pending &&
 		       t->blocked == p->threads.thread[0].blocked &&
 		       t->blocked & 1 << 9 &&

@@ -58,6 +58,15 @@ int bee_frozen(u32 *busy)
 	return resting == abi_snap_live(bee.proc);
 }
 
+void bee_freeze_forget(void)
+{
+	u32 i;
+
+	for (i = 0; i < THREADS; i++)
+		__atomic_store_n(&table[i], 0, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&freezing, 0, __ATOMIC_SEQ_CST);
+}
+
 void bee_thaw(void)
 {
 	u32 i;

@@ -25,6 +25,9 @@ void bee_freeze(void);
 int bee_frozen(u32 *busy);
 const struct bee_rest *bee_rest_of(u32 thread);
 void bee_thaw(void);
+/* In a child of fork, by its only thread, which is not at rest: there is no
+ * freeze here, and whoever began the parent's does not know the child. */
+void bee_freeze_forget(void);
 
 /* Called by a guest thread whose frame is complete: rests while there is a
  * freeze. */

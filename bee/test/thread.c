@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bee/core/freeze.h"
 #include "bee/host/linux/host.h"
 #include "tests/tap.h"
 
@@ -31,7 +32,8 @@ static u32 gone = LIN_NO_INDEX, kicked_when_gone, freed;
 static u64 freed_len;
 static struct lin_thread *last, *first;
 static int no_memory, messages, vdso_inits, helpers_forgotten, live_forgotten,
-	robust_forgotten, images_forked, first_freed;
+	robust_forgotten, images_forked, freezes_forgotten, first_freed;
+static int kept[2] = {-1, -1};
 
 /* The thread's own alternate stack is set here. */
 const char *__asan_default_options(void)
@@ -92,6 +94,11 @@ void bee_thread_enter(struct bee_thread *t)
 void bee_fs_enter(struct bee_thread *t)
 {
 	(void)t;
+}
+
+void bee_freeze_forget(void)
+{
+	freezes_forgotten++;
 }
 
 void bee_images_forked(void)
@@ -205,7 +212,8 @@ static int is_alone(const struct lin_thread *t, int parents_wake)
 	       read(t->wake, &count, 8) < 0 && errno == EAGAIN &&
 	       first_freed == 1 && !freed && helpers_forgotten == 1 &&
 	       live_forgotten == 1 && robust_forgotten == 1 &&
-	       images_forked == 1 &&
+	       images_forked == 1 && freezes_forgotten == 1 &&
+	       fcntl(kept[0], F_GETFD) < 0 && fcntl(kept[1], F_GETFD) < 0 &&
 	       (t->wake == parents_wake || fcntl(parents_wake, F_GETFD) < 0);
 }
 
@@ -246,6 +254,59 @@ static void check_fork(struct lin_thread *t)
 	tap_ok(read(t->wake, &count, 8) == 8 && t->waiting == 1,
 	       "and the parent's wait is its own");
 	t->waiting = 0;
+}
+
+#define LIST 64 /* longer than the list of descriptors of its own */
+
+/* Fills the list, and empties it; how many there is room for. -1: one that it
+ * did not take is open. */
+static int fill_list(void)
+{
+	int fd[LIST], n = 0, i, closed;
+
+	lin_thread_hold();
+	do
+		fd[n] = dup(0);
+	while (lin_private_keep(fd[n]) == fd[n] && ++n < LIST - 1);
+	lin_thread_unhold();
+	closed = fcntl(fd[n], F_GETFD) < 0;
+	for (i = 0; i < n; i++)
+		lin_private_close(fd[i]);
+	return closed ? n : -1;
+}
+
+static void check_private(void)
+{
+	int room = fill_list();
+
+	tap_ok(room > 2 && fill_list() == room,
+	       "a list that is full closes what it is given");
+	lin_thread_hold();
+	kept[0] = lin_private_keep(dup(0));
+	kept[1] = lin_private_keep(dup(0));
+	tap_ok(lin_private_keep(-1) == -1, "no descriptor is none of its own");
+	lin_thread_unhold();
+	lin_private_close(-1);
+	tap_ok(fcntl(kept[0], F_GETFD) >= 0 && fcntl(kept[1], F_GETFD) >= 0,
+	       "those in it are open, and not in a child of fork:");
+}
+
+/* Another file has the number afterwards, and the child keeps that. */
+static void check_private_closed(const struct lin_thread *t)
+{
+	int fd = kept[0], status;
+	pid_t pid;
+
+	lin_private_close(kept[0]);
+	lin_private_close(kept[1]);
+	tap_ok(fcntl(fd, F_GETFD) < 0, "until they are closed");
+	tap_ok(dup2(0, fd) == fd, "a descriptor with the same number");
+	pid = lin_thread_fork();
+	if (!pid)
+		_exit(lin_self() != t || fcntl(fd, F_GETFD) < 0);
+	tap_ok(waitpid(pid, &status, 0) == pid && !status,
+	       "is the child's, too");
+	close(fd);
 }
 
 static void check_between(struct lin_thread *t)
@@ -317,7 +378,9 @@ static void *run_thread(void *arg)
 	lin_thread_enable(t);
 	t->bee.guest_fs = LIN_GUARD;
 	check_between(t);
+	check_private();
 	check_fork(t);
+	check_private_closed(t);
 	lin_thread_leave(t);
 	check_after(t, wake);
 	return arg;

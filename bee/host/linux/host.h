@@ -83,6 +83,15 @@ s32 lin_thread_fork(void);
 /* No process is forked in between. */
 void lin_thread_hold(void);
 void lin_thread_unhold(void);
+/*
+ * A descriptor of the helper's own, which a child of fork closes: who reads a
+ * pipe would wait for the child's end, too. Called between hold and unhold, in
+ * which the descriptor was created. Returns it; -1: it is -1, or there is no
+ * room, and it is closed.
+ */
+int lin_private_keep(int fd);
+/* Closes it, unless it is -1. */
+void lin_private_close(int fd);
 /* A thread of bee's own, which accepts no signal. 0, or a negative errno. */
 s64 lin_thread_own(void *(*run)(void *), void *arg);
 /* Starts the helper of a forked child. 0, or a negative errno. */

@@ -37,6 +37,7 @@
 #define ENDED 125 /* exit code of a program that ended after it was saved */
 #define OUT 0x10000u
 #define AWAIT_MS 20
+#define ASK_MS 5000 /* who has called asks at once */
 
 /* What save.c needs -------------------------------------------------------- */
 
@@ -218,6 +219,16 @@ static void save_file(struct out *o)
 	a->pages = o->save.looked;
 }
 
+static int open_private(const char *name)
+{
+	int fd;
+
+	lin_thread_hold();
+	fd = lin_private_keep(open(name, O_RDONLY | O_CLOEXEC));
+	lin_thread_unhold();
+	return fd;
+}
+
 static struct out *open_out(int sock, int fd)
 {
 	struct out *o = bee_os_alloc(sizeof(*o));
@@ -238,8 +249,8 @@ static struct out *open_out(int sock, int fd)
 	o->save.thread_cpu = lin_thread_clock;
 	o->save.members = lin_members_save;
 	o->save.handle = fd;
-	o->save.memory = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
-	o->save.map = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	o->save.memory = open_private("/proc/self/mem");
+	o->save.map = open_private("/proc/self/pagemap");
 	if (o->save.memory < 0)
 		set_why(&o->answer,
 			"its memory cannot be read: /proc is needed");
@@ -251,11 +262,10 @@ static struct out *open_out(int sock, int fd)
 /* Whoever reads a pipe has all before the answer. */
 static void close_files(const struct out *o)
 {
-	if (o->watch >= 0)
-		close(o->watch);
-	close(o->save.memory);
-	close(o->save.map);
-	close(o->save.handle);
+	lin_private_close(o->watch);
+	lin_private_close(o->save.memory);
+	lin_private_close(o->save.map);
+	lin_private_close(o->save.handle);
 }
 
 static void free_out(struct out *o)
@@ -273,7 +283,7 @@ static void drop_out(struct out *o)
 int lin_control = -1;
 
 /* The file that the command has opened; -1: the message is not one of it. */
-static int receive_ask(int sock, int flags, struct skep_snapshot_ask *ask)
+static int receive_ask(int sock, int ms, struct skep_snapshot_ask *ask)
 {
 	union {
 		struct cmsghdr head;
@@ -284,14 +294,23 @@ static int receive_ask(int sock, int flags, struct skep_snapshot_ask *ask)
 			     .msg_iovlen = 1,
 			     .msg_control = &control,
 			     .msg_controllen = sizeof(control)};
+	struct pollfd in = {.fd = sock, .events = POLLIN};
+	ssize_t n;
 	int fd = -1;
 
-	if (recvmsg(sock, &msg, MSG_CMSG_CLOEXEC | flags) != sizeof(*ask))
-		return -1;
-	if (msg.msg_controllen >= sizeof(control.head) &&
+	if (ms)
+		poll(&in, 1, ms);
+	lin_thread_hold();
+	n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	if (n >= 0 && msg.msg_controllen >= sizeof(control.head) &&
 	    control.head.cmsg_type == SCM_RIGHTS)
 		memcpy(&fd, CMSG_DATA(&control.head), sizeof(fd));
-	return fd;
+	fd = lin_private_keep(fd);
+	lin_thread_unhold();
+	if (n == sizeof(*ask))
+		return fd;
+	lin_private_close(fd);
+	return -1;
 }
 
 /* Only the user who runs the program, and root, may read its memory. */
@@ -306,15 +325,19 @@ static int is_friend(int sock)
 
 static int connect_asker(u64 token)
 {
-	int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	struct sockaddr_un name;
 	u32 len = lin_ask_name(&name, token);
+	int sock;
 
+	lin_thread_hold();
+	sock = lin_private_keep(
+		socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+	lin_thread_unhold();
 	if (sock < 0)
 		return -1;
 	if (!connect(sock, (struct sockaddr *)&name, len) && is_friend(sock))
 		return sock;
-	close(sock);
+	lin_private_close(sock);
 	return -1;
 }
 
@@ -391,8 +414,11 @@ static int answer_member(struct out *o)
 	       *o->answer.why;
 }
 
-/* The same, for the first process of the run, which asks when it is at rest
- * itself, and has this one saved when all are. */
+/*
+ * The same, for the first process of the run, which asks when it is at rest
+ * itself, and has this one saved when all are. A child of vfork runs on and
+ * gives no answer: its parent would never rest.
+ */
 static void finish_member(struct out *o)
 {
 	u32 how = o->ask.end;
@@ -506,10 +532,7 @@ void lin_live_cancel(void)
  */
 void lin_live_forget(void)
 {
-	u32 was = __atomic_exchange_n(&live_state, LIVE_NONE, __ATOMIC_SEQ_CST);
-
-	if (was == LIVE_RUNS || was == LIVE_DONE)
-		close_files(live);
+	__atomic_store_n(&live_state, LIVE_NONE, __ATOMIC_SEQ_CST);
 }
 
 static void answer_ask(int sock, int fd, const struct skep_snapshot_ask *ask)
@@ -518,7 +541,7 @@ static void answer_ask(int sock, int fd, const struct skep_snapshot_ask *ask)
 	struct out *o = open_out(sock, fd);
 
 	if (!o) {
-		close(fd);
+		lin_private_close(fd);
 		set_why(&answer, "there is too little memory");
 		send(sock, &answer, sizeof(answer), MSG_NOSIGNAL);
 		return;
@@ -531,7 +554,9 @@ static void answer_ask(int sock, int fd, const struct skep_snapshot_ask *ask)
 	}
 	if (ask->live && sock == lin_control && !*o->answer.why &&
 	    !judge_running(o)) {
-		o->watch = lin_written_open();
+		lin_thread_hold();
+		o->watch = lin_private_keep(lin_written_open());
+		lin_thread_unhold();
 		o->save.watches = o->watch >= 0;
 		live = o;
 		__atomic_store_n(&live_state, LIVE_RUNS, __ATOMIC_SEQ_CST);
@@ -559,11 +584,11 @@ void lin_snapshot_answer(u64 token)
 		return;
 	sock = token ? connect_asker(token) : lin_control;
 	/* anybody can call without having asked on the socket of --control */
-	fd = sock < 0 ? -1 : receive_ask(sock, token ? 0 : MSG_DONTWAIT, &ask);
+	fd = sock < 0 ? -1 : receive_ask(sock, token ? ASK_MS : 0, &ask);
 	if (fd >= 0)
 		answer_ask(sock, fd, &ask);
-	if (token && sock >= 0)
-		close(sock);
+	if (token)
+		lin_private_close(sock);
 }
 
 /* Restoring ---------------------------------------------------------------- */

@@ -5,10 +5,10 @@
  * and thread_exit jumps back to the recorded frame, so that the libc ends the
  * thread.
  *
- * `lock` guards `threads`, so a thread's mapping is not freed while another
- * thread kicks it. `made` is abi's, which creates a thread before it starts it:
- * the guest's number of a thread is the kernel's, so no other process has it. A
- * thread blocks all signals until its GS is set.
+ * `lock` guards `private`, and `threads`, so a thread's mapping is not freed
+ * while another thread kicks it. `made` is abi's, which creates a thread before
+ * it starts it: the guest's number of a thread is the kernel's, so no other
+ * process has it. A thread blocks all signals until its GS is set.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -22,8 +22,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bee/core/freeze.h"
 #include "host.h"
 
+#define PRIVATE_MAX 8 /* one ask has 5 */
 #define ARCH_SET_GS 0x1001
 #define ARCH_GET_FS 0x1003
 #define HWCAP2_FSGSBASE 2
@@ -38,6 +40,7 @@ static struct lin_thread *threads[THREADS_MAX];
 static u64 before[THREADS_MAX];		     /* CPU time of restored threads */
 static struct lin_thread *helper;	     /* the thread without an index */
 static struct lin_thread *made[THREADS_MAX]; /* not started yet */
+static int private[PRIVATE_MAX];	     /* the number + 1; 0: free */
 
 struct lin_thread *lin_self(void)
 {
@@ -276,6 +279,45 @@ static void keep_caller(struct lin_thread *self)
 }
 
 /* No thread is added to or removed from the table during the fork. */
+int lin_private_keep(int fd)
+{
+	u32 i;
+
+	for (i = 0; fd >= 0 && i < PRIVATE_MAX; i++)
+		if (!private[i]) {
+			private[i] = fd + 1;
+			return fd;
+		}
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+void lin_private_close(int fd)
+{
+	u32 i;
+
+	if (fd < 0)
+		return;
+	pthread_mutex_lock(&lock);
+	for (i = 0; i < PRIVATE_MAX; i++)
+		if (private[i] == fd + 1)
+	private[i] = 0;
+	close(fd);
+	pthread_mutex_unlock(&lock);
+}
+
+static void drop_private(void)
+{
+	u32 i;
+
+	for (i = 0; i < PRIVATE_MAX; i++) {
+		if (private[i])
+			close(private[i] - 1);
+		private[i] = 0;
+	}
+}
+
 s32 lin_thread_fork(void)
 {
 	struct lin_thread *self = lin_self();
@@ -286,6 +328,8 @@ s32 lin_thread_fork(void)
 	if (pid == 0) {
 		lin_helper_forget();
 		lin_live_forget();
+		drop_private();
+		bee_freeze_forget();
 		lin_robust_forget();
 		bee_images_forked();
 		keep_caller(self);
