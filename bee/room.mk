@@ -64,7 +64,7 @@ include bee/host/windows/room.mk
 
 # Tests: guests of three kinds, and a bee whose rewriter forgets sites.
 bee_t := $(B)/test/bee
-BEE_GUESTS := $(foreach g,hello work proof jit state unmap clock lines holder locker mapper refused stack family reach swap saved held unnamed denied costs tree,$(foreach l,glibc pie musl,\
+BEE_GUESTS := $(foreach g,hello work proof jit state unmap clock lines holder locker mapper refused stack family reach swap saved held unnamed denied costs tree churn,$(foreach l,glibc pie musl,\
 	$(bee_t)/$(g)-$(l))) $(bee_t)/gowork $(bee_t)/many-musl \
 	$(addprefix $(bee_t)/numbers-,glibc pie relr)
 bee_guest = $(Q)mkdir -p $(@D) && $(1) -std=gnu11 -O2 -w -pthread $(2) -o $@ $<
@@ -365,6 +365,9 @@ suite_bee-snapdeath_needs = $(suite_bee-snapshot_needs)
 CHECK_SUITES += bee-snaptree
 suite_bee-snaptree = sh bee/test/snaptree.sh $(B)
 suite_bee-snaptree_needs = $(suite_bee-snapshot_needs)
+CHECK_SUITES += bee-snapchurn
+suite_bee-snapchurn = sh bee/test/snapchurn.sh $(B)
+suite_bee-snapchurn_needs = $(suite_bee-snapshot_needs)
 FUZZERS += bee-snapshot
 fuzz_bee-snapshot = $(B)/fuzz/bee-snapshot
 fuzz_bee-snapshot_needs = $(B)/fuzz/bee-snapshot
@@ -391,6 +394,6 @@ soak_bee = sh bee/test/snapshot.sh $(B) 100
 soak_bee_needs = $(suite_bee-snapshot_needs)
 
 MUTANTS += bee
-mutants_bee = bee-control bee-snapshot bee-snaptree bee-snapfile bee-snaptext bee-linux bee-root bee-parents bee-files bee-unwind bee-pointers bee-locktable bee-tsc bee-cache \
+mutants_bee = bee-control bee-snapshot bee-snaptree bee-snapchurn bee-snapfile bee-snaptext bee-linux bee-root bee-parents bee-files bee-unwind bee-pointers bee-locktable bee-tsc bee-cache \
 	bee-state bee-store bee-options bee-ipc bee-procfs bee-dynamic bee-images bee-sha256 bee-mem bee-receive bee-written bee-own bee-vdso bee-report bee-cpu bee-clock bee-exec bee-family bee-thread bee-robust \
 	bee-guard bee-rewrite*

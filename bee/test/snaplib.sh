@@ -59,6 +59,13 @@ save_soon() {
 	[ $tries -lt 200 ]
 }
 
+# Processes of this test that run a program under bee.
+list_left() {
+	for left in $(pgrep -f -- "$bee --child"); do
+		[ "$(readlink "/proc/$left/cwd")" = "$tmp" ] && echo "$left"
+	done
+}
+
 # Guests that cannot be saved: what each has, and words of the reason, on standard
 # input. before: what comes before the words.
 refusals() { # before

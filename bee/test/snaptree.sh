@@ -7,13 +7,6 @@ set -eu
 # shellcheck source=bee/test/snaplib.sh
 . "$(dirname "$0")/snaplib.sh"
 
-# Processes of this test that run a program under bee.
-list_left() {
-	for left in $(pgrep -f -- "$bee --child"); do
-		[ "$(readlink "/proc/$left/cwd")" = "$tmp" ] && echo "$left"
-	done
-}
-
 end_left() {
 	list_left | while read -r left; do
 		kill -9 "$left" 2>dd

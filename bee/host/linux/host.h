@@ -318,6 +318,8 @@ u32 lin_proc_is_child(void);
 void lin_vfork_begin(int end, u64 stack, u32 len);
 void lin_vfork_report(void);
 void lin_vfork_wait(int end, u64 stack, u32 len);
+/* 1: the parent waits for this process, so it cannot come to rest first. */
+int lin_vfork_is_awaited(void);
 void lin_log(const char *line);
 /* parent.c: exit code of the whole run. */
 int lin_parent(char **argv, const struct bee_options *o);

@@ -5,8 +5,9 @@
  * into a pipe when all are at rest, and then goes on or ends.
  *
  * Processes are found in /proc, again and again until there is none that does
- * not rest: one that rests starts no other. Owns the list and its sockets, from
- * lin_members_rest to lin_members_end.
+ * not rest: one that rests starts no other. One that ends, or executes a
+ * program, before it has answered is forgotten and looked for again. Owns the
+ * list and its sockets, from lin_members_rest to lin_members_end.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -31,6 +32,9 @@
 #define FILES BEE_SNAP_SHARES
 #define LATER_TRIES 200u /* of 5 ms */
 #define LATER_US 5000
+#define ALL_NS                                                                 \
+	10000000000u /* all processes must have answered in this time          \
+		      */
 
 struct process {
 	s32 pid, parent, group, session;
@@ -199,15 +203,24 @@ static int list_processes(const struct reason *why)
 
 /* Resting ------------------------------------------------------------------ */
 
+/* 0; -1: there is none yet; 1: there will be none. */
 static int take_answer(int sock, struct skep_snapshot_answer *a)
 {
 	struct pollfd fd = {.fd = sock, .events = POLLIN};
 
-	if (poll(&fd, 1, ANSWER_MS) <= 0 ||
-	    recv(sock, a, sizeof(*a), MSG_DONTWAIT) != sizeof(*a))
+	if (poll(&fd, 1, ANSWER_MS) <= 0)
 		return -1;
+	if (recv(sock, a, sizeof(*a), MSG_DONTWAIT) != sizeof(*a))
+		return 1;
 	a->why[sizeof(a->why) - 1] = '\0';
 	return 0;
+}
+
+static void forget_process(struct process *p)
+{
+	close(p->sock);
+	close(p->data);
+	p->sock = p->data = -1;
 }
 
 static int ask_process(struct process *p, u32 how, const struct reason *why)
@@ -220,24 +233,31 @@ static int ask_process(struct process *p, u32 how, const struct reason *why)
 	if (pipe2(data, O_CLOEXEC))
 		return give_reason(why, p->pid, "no pipe is left for it");
 	p->data = data[0];
-	rc = lin_ask_send(p->sock, &ask, data[1]);
+	rc = lin_ask_send(p->sock, &ask, data[1]) ? 1 : 0;
 	close(data[1]);
-	if (rc || take_answer(p->sock, &answer))
+	rc = rc ? rc : take_answer(p->sock, &answer);
+	if (rc < 0)
 		return give_reason(why, p->pid, "it does not answer");
+	if (rc) {
+		forget_process(p);
+		return 0;
+	}
 	return *answer.why ? give_reason(why, p->pid, answer.why) : 0;
 }
 
-/* 1: there was one. */
+/* 1: there was one; 2: one of them is to be looked for again. */
 static int ask_new(u32 how, const struct reason *why)
 {
-	u32 i, found = 0;
-	int sock;
+	int sock, found = 0;
+	u32 i;
 
 	for (i = 0; i < count; i++) {
 		if (run[i].ended || run[i].sock >= 0 || run[i].pid == getpid())
 			continue;
-		found = 1;
+		found = found ? found : 1;
 		sock = lin_ask_connect(run[i].pid, TRIES);
+		if (sock == LIN_ASK_ENDED)
+			found = 2;
 		if (sock == LIN_ASK_ENDED)
 			continue;
 		if (sock < 0)
@@ -246,8 +266,30 @@ static int ask_new(u32 how, const struct reason *why)
 		run[i].sock = sock;
 		if (ask_process(&run[i], how, why))
 			return -1;
+		if (run[i].sock < 0)
+			found = 2;
 	}
-	return (int)found;
+	return found;
+}
+
+/* Asks until there is no new one. 0, or -1. */
+static int ask_all(u32 how, const struct reason *why)
+{
+	s64 until = lin_clock(ABI_CLOCK_MONOTONIC) + ALL_NS;
+	int rc;
+
+	do {
+		if (list_processes(why))
+			return -1;
+		rc = ask_new(how, why);
+		if (rc > 1 && lin_clock(ABI_CLOCK_MONOTONIC) > until)
+			return give_reason(why, getpid(),
+					   "its child processes start, end or "
+					   "execute programs all the time");
+		if (rc > 1)
+			usleep(LATER_US);
+	} while (rc > 0);
+	return rc;
 }
 
 /* Order -------------------------------------------------------------------- */
@@ -460,14 +502,12 @@ int lin_members_rest(u32 how, char *text, u64 size)
 	int rc;
 
 	count = 0;
-	do {
-		if (list_processes(&why))
-			return -1;
-		rc = ask_new(how, &why);
-	} while (rc > 0);
+	rc = ask_all(how, &why);
+	if (rc)
+		return rc;
 	lin_helper_pass();
 	number_processes();
-	if (rc || check_leaders(&why))
+	if (check_leaders(&why))
 		return -1;
 	return count > 1 ? find_shared(&why) : 0;
 }

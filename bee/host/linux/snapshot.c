@@ -426,6 +426,10 @@ static void finish_member(struct out *o)
 	u64 start;
 	char byte = 0;
 
+	if (lin_vfork_is_awaited()) {
+		drop_out(o);
+		return;
+	}
 	if (!*o->answer.why)
 		come_to_good_rest(o, &start);
 	if (!answer_member(o) && recv(sock, &byte, 1, 0) == 1 &&

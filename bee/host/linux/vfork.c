@@ -91,6 +91,11 @@ void lin_vfork_report(void)
 	pthread_mutex_unlock(&sending);
 }
 
+int lin_vfork_is_awaited(void)
+{
+	return child.end >= 0;
+}
+
 void lin_vfork_wait(int end, u64 stack, u32 len)
 {
 	u8 *to = (u8 *)(__UINTPTR_TYPE__)stack;
