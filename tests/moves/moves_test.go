@@ -73,6 +73,40 @@ print(*sqlite3.connect(":memory:").execute("select sum(value) from json_each('[1
 	}
 }
 
+// A shell moves with the processes that it started, which read and write its pipes, and with
+// one that has ended before it is waited for.
+func TestProcesses(t *testing.T) {
+	const shell, script = "/usr/bin/dash", `
+( exit 3 ) & ended=$!
+sleep 100 & killed=$!
+i=0
+while [ $i -lt 80 ]; do
+	i=$((i + 1))
+	echo $i
+	sleep 0.03
+done | while read -r n; do
+	echo "$n $(echo "$n" | tr 0-9 a-j)"
+done | cat
+wait $ended; echo "ended $?"
+kill $killed; wait $killed; echo "killed $?"
+`
+	native := exec.Command(shell, "-")
+	native.Stdin = strings.NewReader(script)
+	want, err := native.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newScene(t)
+	j := s.begin(script, []string{"--movable"}, shell, "-")
+	for range 3 {
+		s.must("move", j.number)
+	}
+	if code := j.end(); code != 0 || j.out.String() != string(want) {
+		t.Errorf("exit code %d, %d of %d bytes of output; %s", code, len(j.out.String()), len(want), j.err.String())
+	}
+	s.awaitNothing()
+}
+
 // blobs counts what the hub and both nodes store: programs, and all else.
 func (s *scene) blobs() (programs, others int) {
 	for _, of := range []string{"hub", "a", "b"} {
