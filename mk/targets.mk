@@ -78,7 +78,7 @@ claims: $(claims_needs) ## draw the overview in docs/results from its table of f
 
 # libFuzzer writes the input of a crash to $(B)/test, not to the source tree. If
 # it printed new functions it would start a symbolizer, which may outlive it.
-fuzz_out = -print_funcs=0 -artifact_prefix=$(B)/test/fuzz-$(1)-
+fuzz_out = -print_funcs=0 -artifact_prefix=$(abspath $(B))/test/fuzz-$(1)-
 
 # A fuzzer in Go is FOLDER.FUNCTION. The suites of its package run its seeds; only make fuzz
 # makes new inputs, because all that it imports is then compiled once more.
