@@ -77,21 +77,33 @@ suite_grid-worker = $(grid_t)/worker $(B)
 suite_grid-worker_needs = $(grid_t)/worker $(grid_t)/worker-glibc \
 	$(grid_t)/worker-musl $(B)/bin/bee $(B)/bin/bee-guard
 
-# The front of an MPI job, against a random rank.
+# The front of an MPI job, with ranks that say anything, and against random ones.
 grid_job := $(addprefix grid/,worker/job.c core/marshal.c core/module.c \
 	test/ranks_stub.c)
+$(grid_t)/job_test: $(patsubst %.c,$(B)/obj/san/%.o,$(grid_job) \
+		grid/test/job_test.c)
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(OBJECT_SAN) -o $@ $^
+CHECK_SUITES += grid-job
+suite_grid-job = $(grid_t)/job_test
+suite_grid-job_needs = $(grid_t)/job_test
+
 FUZZERS += grid-job
 # It works in another folder.
 fuzz_grid-job_dir := $(abspath $(B))/fuzz/grid-job.corpus
 fuzz_grid-job = $(B)/fuzz/grid-job $(fuzz_grid-job_dir)
-fuzz_grid-job_needs = $(B)/fuzz/grid-job
+fuzz_grid-job_needs = $(B)/fuzz/grid-job $(fuzz_grid-job_dir)/seed
 $(B)/fuzz/grid-job: grid/test/job_fuzz.c $(grid_job) grid/worker/job.h \
 		grid/worker/ranks.h grid/test/ranks_stub.h
 	$(call say,FUZZ)
-	$(Q)mkdir -p $(fuzz_grid-job_dir)
+	$(Q)mkdir -p $(@D)
 	$(Q)$(CLANG) -std=gnu11 -O1 -g $(INCLUDE) \
 		-fsanitize=fuzzer,address,undefined \
 		-fno-sanitize-recover=all -o $@ $(filter %.c,$^)
+$(fuzz_grid-job_dir)/seed: $(grid_t)/job_test
+	$(Q)mkdir -p $(@D)
+	$(Q)$< $@
 
 # What a fingerprint is made of on Windows. Other tests of ident remove files in a way
 # that Wine 8 lacks.

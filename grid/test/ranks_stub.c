@@ -15,6 +15,13 @@ struct stub stub;
 static int children[2], session[2] = {-1, -1};
 static int rank_fd[STUB_RANKS] = {-1, -1, -1};
 
+static void say_later(void)
+{
+	if (stub.later.length)
+		send(rank_fd[0], stub.later.bytes, stub.later.length,
+		     MSG_NOSIGNAL);
+}
+
 /* The launcher ------------------------------------------------------------- */
 
 int launcher_open(void)
@@ -46,11 +53,16 @@ int launcher_start(const char *program, u32 ranks)
 	(void)program;
 	for (i = 0; i < ranks && i < STUB_RANKS && !err; i++)
 		err = start_rank(i);
+	if (stub.ended && write(children[1], "e", 1) != 1)
+		err = -EIO;
 	return err;
 }
 
+/* With the last words of rank 0, if it has any. */
 int launcher_reap(void)
 {
+	if (stub.ended)
+		say_later();
 	return stub.ended;
 }
 
@@ -89,21 +101,19 @@ static int take_stub(u64 call, const struct skep_callback *head, u8 **returned,
 	stub.takes++;
 	if (call != stub.call || memcmp(head, &stub.head, sizeof(*head)))
 		return -EPIPE;
-	if (stub.take_error)
-		return stub.take_error;
-	if (stub.last && stub.asks >= stub.last)
-		return -ENOMEM;
 	if (stub.silent) {
 		stub.silent--;
 		return 0;
 	}
+	if (stub.take_error)
+		return stub.take_error;
+	if (stub.last && stub.asks >= stub.last)
+		return -ENOMEM;
 	*returned = malloc(stub.returned + 1ul);
 	if (!*returned)
 		return -ENOMEM;
 	memset(*returned, 'r', stub.returned);
-	if (stub.later.length)
-		send(rank_fd[0], stub.later.bytes, stub.later.length,
-		     MSG_NOSIGNAL);
+	say_later();
 	*length = stub.returned;
 	stub.returns++;
 	return 0;
@@ -170,6 +180,7 @@ void stub_heard(u32 rank, struct stub_text *text)
 
 void stub_close(void)
 {
+	char word;
 	u32 i;
 
 	for (i = 0; i < STUB_RANKS; i++) {
@@ -177,4 +188,6 @@ void stub_close(void)
 			close(rank_fd[i]);
 		rank_fd[i] = -1;
 	}
+	if (stub.ended && read(children[0], &word, 1) != 1)
+		abort();
 }

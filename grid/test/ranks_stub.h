@@ -18,7 +18,8 @@ struct stub_text {
 
 extern struct stub {
 	struct stub_text says[STUB_RANKS]; /* after its hello */
-	struct stub_text later; /* what rank 0 says when RETURN is there */
+	/* What rank 0 says when RETURN is there, or the launcher is gone. */
+	struct stub_text later;
 	struct ranks_hello hello[STUB_RANKS];
 	int stays; /* ranks do not end when they have said all */
 	int ended; /* the launcher has */
