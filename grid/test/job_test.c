@@ -313,6 +313,7 @@ static void test_ends(void)
 		      "answered it",
 		      "an end before RETURN");
 	tap_ok(stub.returns == 1, "its RETURN is taken too");
+	tap_ok(stub.left, "the job ends before RETURN comes");
 	stub_reset();
 	stub.silent = 4;
 	say_callback(0, head + 2, 2, "hi");

@@ -29,6 +29,7 @@ extern struct stub {
 	u32 silent; /* times that take finds no RETURN yet */
 	u32 last;   /* the callback from which on take has no memory, or 0 */
 	u32 asks, takes, returns;
+	int left;     /* when take was called last, the job had been ended */
 	u32 returned; /* bytes of RETURN */
 	struct skep_callback head;
 	u8 arguments[STUB_BYTES];

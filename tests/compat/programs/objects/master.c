@@ -196,6 +196,16 @@ static void test_refusals(void)
 	CHECK(grpc_object_handle_default_np(&o, (char *)"objects") ==
 	      GRPC_FUNCTION_NOT_FOUND);
 	SAYS("a class is named by its module and its name");
+	CHECK(grpc_object_handle_default_np(&o, (char *)"/sum"));
+	SAYS("a class is named by its module and its name");
+	CHECK(grpc_object_handle_default_np(&o, (char *)"objects/"));
+	SAYS("a class is named by its module and its name");
+	CHECK(grpc_object_handle_default_np(&o, (char *)"objects/x"));
+	SAYS("module objects has no class x");
+	CHECK(grpc_object_handle_default_np(&o, NULL) ==
+	      GRPC_INVALID_FUNCTION_HANDLE);
+	CHECK(grpc_object_handle_default_np(NULL, sum) ==
+	      GRPC_INVALID_FUNCTION_HANDLE);
 	CHECK(!grpc_object_handle_default_np(&o, sum));
 	CHECK(grpc_invoke_np(&o, (char *)"next") == GRPC_FUNCTION_NOT_FOUND);
 	SAYS("the class sum of module objects has no method next");
