@@ -55,6 +55,8 @@
 
 #define O2G_SOFTIRQ_BYTES 0x40000 /* read in one softirq, then a worker */
 #define O2G_SOFTIRQ_STEPS 64	  /* frames handled in one softirq */
+/* the same of an encrypted link, whose bytes cost several times as much */
+#define O2G_SOFTIRQ_SEALED 0x10000
 /* moved by a worker while it has the socket lock */
 #define O2G_WORKER_BYTES 0x40000
 
@@ -248,9 +250,11 @@ struct o2g_link {
 	int error;    /* of the end; before that, of writing */
 	bool tx_busy; /* a context is writing; tx_again: there is more */
 	bool tx_again, tx_full;
-	bool shut;  /* FIN was sent after BYE */
-	u32 silent; /* checks without progress */
-	u64 asked;  /* state when o2g_rx_resume() last checked it */
+	bool shut;		   /* FIN was sent after BYE */
+	struct o2g_sealed *sealed; /* NULL: the link is not encrypted */
+	u64 charged;		   /* bytes of kernel memory */
+	u32 silent;		   /* checks without progress */
+	u64 asked; /* state when o2g_rx_resume() last checked it */
 	struct delayed_work rx_work, tx_work, look_work;
 	/* used only by the context that set tx_busy */
 	struct o2g_piece piece[O2G_GATHER];
@@ -307,6 +311,35 @@ void o2g_tx_work(struct work_struct *work);
 void o2g_tx_share(struct o2g_engine *engine, struct list_head *mine);
 /* Writes these links; called by the program, without a lock. */
 void o2g_tx_write(struct list_head *mine);
+
+/* ---- sealed.c: records of an encrypted link ---- */
+
+struct o2g_sealed *o2g_sealed_make(const u8 out[O2G_KEY_SIZE],
+				   const u8 in[O2G_KEY_SIZE]);
+void o2g_sealed_free(struct o2g_sealed *sealed);
+u64 o2g_sealed_size(void);
+
+/* Reading; the caller holds the socket lock. */
+
+/* Takes bytes up to the end of a record: returns their number, which is 0 only
+ * without bytes. -EPROTO, -EBADMSG: the link must end. All text of the record
+ * before was read. */
+s64 o2g_sealed_take(struct o2g_link *link, struct sk_buff *skb, u32 offset,
+		    u64 length);
+/* Verified text that was not read yet: its length. */
+u32 o2g_sealed_text(const struct o2g_sealed *sealed, const u8 **text);
+void o2g_sealed_read(struct o2g_sealed *sealed, u64 n);
+/* Whether a stream that ends here is cut. */
+bool o2g_sealed_amid(const struct o2g_sealed *sealed);
+
+/* Writing; the caller has set tx_busy. */
+
+/* Seals bytes of link->piece[], at most a record, and returns their number:
+ * for the core they are sent. -EFAULT, -ENOMEM: none were. */
+s64 o2g_sealed_fill(struct o2g_link *link, u32 pieces, bool reachable);
+/* What is sealed and not sent: its length. */
+u32 o2g_sealed_rest(const struct o2g_sealed *sealed, u8 **rest);
+void o2g_sealed_sent(struct o2g_sealed *sealed, u64 n);
 
 /* ---- ulp.c: TCP_ULP "o2g" ---- */
 
