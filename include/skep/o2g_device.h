@@ -23,10 +23,11 @@
 #ifndef SKEP_O2G_DEVICE_H
 #define SKEP_O2G_DEVICE_H
 
+#include <skep/o2g_wire.h>
 #include <skep/types.h>
 
 #define O2G_DEVICE_NAME "o2g" /* of the device and of the TCP ULP */
-#define O2G_DEVICE_REVISION 4 /* 3: regions; 4: atomic access, invited */
+#define O2G_DEVICE_REVISION 5 /* 4: atomic access, invited; 5: keys */
 
 struct o2g_device_open {
 	u32 revision; /* O2G_DEVICE_REVISION, else -EPROTO */
@@ -52,10 +53,11 @@ struct o2g_device_attach {
 		       -EBUSY when attached, -ENOTCONN when not established */
 	u32 peer;   /* or O2G_NO_PEER */
 	u32 credit_out, credit_in;
-	u32 link; /* out */
-	u32 zero;
+	u32 link;      /* out */
+	u32 encrypted; /* 1: records follow the opening; 0: keys are zero */
+	u8 key_out[O2G_KEY_SIZE], key_in[O2G_KEY_SIZE]; /* out: zeros */
 };
-SKEP_ASSERT_SIZE(struct o2g_device_attach, 24);
+SKEP_ASSERT_SIZE(struct o2g_device_attach, 88);
 
 struct o2g_device_identify {
 	u32 link, peer;

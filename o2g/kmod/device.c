@@ -78,7 +78,7 @@ static int attach_link(struct o2g_engine *engine, struct o2g_device_attach *a)
 {
 	int rc;
 
-	if (a->zero || !READ_ONCE(engine->pages.mapped))
+	if (!READ_ONCE(engine->pages.mapped))
 		return -EINVAL;
 	mutex_lock(&engine->control);
 	rc = engine->closed ? -ESHUTDOWN : o2g_link_attach(engine, a);
@@ -94,6 +94,9 @@ static int call_attach(struct o2g_engine *engine, void __user *arg)
 	if (copy_from_user(&a, arg, sizeof(a)))
 		return -EFAULT;
 	rc = attach_link(engine, &a);
+	memzero_explicit(a.key_out, sizeof(a.key_out));
+	memzero_explicit(a.key_in, sizeof(a.key_in));
+	/* the program gets its own copy of the keys back as zeros */
 	if (!rc && copy_to_user(arg, &a, sizeof(a)))
 		return -EFAULT;
 	return rc;

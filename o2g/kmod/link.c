@@ -23,14 +23,14 @@
 /* Checks without progress before a peer counts as dead. */
 #define SILENT_MAX 6
 
-/* Kernel memory that is charged for a socket. */
-#define CHARGE (sizeof(struct o2g_link) + 4096)
+#define SOCKET_BYTES 4096 /* kernel memory that is charged for a socket */
 
 static void free_link(struct kref *ref)
 {
 	struct o2g_link *link = container_of(ref, struct o2g_link, ref);
 
-	o2g_memory_uncharge(link->engine, CHARGE);
+	o2g_sealed_free(link->sealed);
+	o2g_memory_uncharge(link->engine, link->charged);
 	atomic64_dec(&o2g_totals.links);
 	o2g_engine_put(link->engine);
 	kfree_rcu(link, rcu);
@@ -223,21 +223,43 @@ static int open_socket(struct o2g_link *link, int fd)
 	return link->socket ? -EINVAL : -ENOTSOCK;
 }
 
-static struct o2g_link *create_link(struct o2g_engine *engine, int fd,
+/* The link's memory, with what an encrypted one needs, and its socket. */
+static struct o2g_link *allocate_link(const struct o2g_device_attach *a,
+				      int *error)
+{
+	struct o2g_link *link = kzalloc(sizeof(*link), GFP_KERNEL_ACCOUNT);
+
+	*error = -ENOMEM;
+	if (!link)
+		return NULL;
+	if (a->encrypted)
+		link->sealed = o2g_sealed_make(a->key_out, a->key_in);
+	if (!a->encrypted || link->sealed)
+		*error = open_socket(link, a->socket);
+	if (!*error)
+		return link;
+	o2g_sealed_free(link->sealed);
+	kfree(link);
+	return NULL;
+}
+
+static struct o2g_link *create_link(struct o2g_engine *engine,
+				    const struct o2g_device_attach *a,
 				    int *error)
 {
+	const u64 bytes = sizeof(struct o2g_link) + SOCKET_BYTES +
+			  (a->encrypted ? o2g_sealed_size() : 0);
 	struct o2g_link *link;
 
-	*error = o2g_memory_charge(engine, CHARGE);
+	*error = o2g_memory_charge(engine, bytes);
 	if (*error)
 		return NULL;
-	link = kzalloc(sizeof(*link), GFP_KERNEL_ACCOUNT);
-	*error = link ? open_socket(link, fd) : -ENOMEM;
-	if (*error) {
-		kfree(link);
-		o2g_memory_uncharge(engine, CHARGE);
+	link = allocate_link(a, error);
+	if (!link) {
+		o2g_memory_uncharge(engine, bytes);
 		return NULL;
 	}
+	link->charged = bytes;
 	kref_init(&link->ref);
 	link->engine = engine;
 	o2g_engine_get(engine);
@@ -280,17 +302,24 @@ static int join_core(struct o2g_link *link, struct o2g_device_attach *a)
 	return r;
 }
 
+static bool has_stray_key(const struct o2g_device_attach *a)
+{
+	return !a->encrypted &&
+	       (memchr_inv(a->key_out, 0, sizeof(a->key_out)) ||
+		memchr_inv(a->key_in, 0, sizeof(a->key_in)));
+}
+
 int o2g_link_attach(struct o2g_engine *engine, struct o2g_device_attach *a)
 {
 	struct o2g_link *link;
 	int r;
 
 	lockdep_assert_held(&engine->control);
-	if (a->zero)
+	if (a->encrypted > 1 || has_stray_key(a))
 		return -EINVAL;
 	if (engine->link_count >= engine->link_max)
 		return -ENOSPC;
-	link = create_link(engine, a->socket, &r);
+	link = create_link(engine, a, &r);
 	if (!link)
 		return r;
 	lock_sock(link->sk);

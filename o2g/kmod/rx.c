@@ -51,10 +51,37 @@ static void reader_unlock(struct reader *reader)
 	o2g_engine_unlock(reader->link->engine, NULL);
 }
 
+/* Where the stream's next bytes are: in the socket's queue, or, if `skb` is
+ * NULL, in a record that was decrypted. */
+struct source {
+	struct sk_buff *skb;
+	u32 offset;
+	const u8 *text;
+};
+
 /* ---- copies: return the bytes copied, or -errno ---- */
 
+static int copy_bits(const struct source *source, u64 skip, void *to,
+		     u64 length)
+{
+	if (source->skb)
+		return skb_copy_bits(source->skb, source->offset + skip, to,
+				     length);
+	memcpy(to, source->text + skip, length);
+	return 0;
+}
+
+static int copy_iter(const struct source *source, struct iov_iter *iter,
+		     u64 length)
+{
+	if (source->skb)
+		return skb_copy_datagram_iter(source->skb, source->offset, iter,
+					      length);
+	return copy_to_iter(source->text, length, iter) == length ? 0 : -EFAULT;
+}
+
 static s64 to_area(struct reader *reader, const struct o2g_piece *piece,
-		   struct sk_buff *skb, u32 offset, u64 length)
+		   const struct source *source, u64 length)
 {
 	struct o2g_engine *engine = reader->link->engine;
 	u64 done = 0;
@@ -69,7 +96,7 @@ static s64 to_area(struct reader *reader, const struct o2g_piece *piece,
 			break;
 		}
 		n = min(n, room);
-		if (skb_copy_bits(skb, offset + done, to, n))
+		if (copy_bits(source, done, to, n))
 			return -EFAULT;
 		done += n;
 	}
@@ -77,7 +104,7 @@ static s64 to_area(struct reader *reader, const struct o2g_piece *piece,
 }
 
 static s64 to_program(struct reader *reader, const struct o2g_piece *piece,
-		      struct sk_buff *skb, u32 offset, u64 length)
+		      const struct source *source, u64 length)
 {
 	struct iov_iter iter;
 	struct iovec iovec;
@@ -86,23 +113,22 @@ static s64 to_program(struct reader *reader, const struct o2g_piece *piece,
 		reader->program = o2g_program_enter(reader->link->engine) ?: 1;
 	if (reader->program < 0 ||
 	    o2g_compat_user(&iter, ITER_DEST, &iovec, piece->address, length) ||
-	    skb_copy_datagram_iter(skb, offset, &iter, length))
+	    copy_iter(source, &iter, length))
 		return -EFAULT;
 	return length;
 }
 
-static s64 copy_skb(struct reader *reader, const struct o2g_piece *piece,
-		    struct sk_buff *skb, u32 offset, u64 length)
+static s64 copy_source(struct reader *reader, const struct o2g_piece *piece,
+		       const struct source *source, u64 length)
 {
 	switch (piece->place) {
 	case O2G_PLACE_CORE:
-		return skb_copy_bits(skb, offset, piece->core, length)
-			       ?: (s64)length;
+		return copy_bits(source, 0, piece->core, length) ?: (s64)length;
 	case O2G_PLACE_AREA:
-		return to_area(reader, piece, skb, offset, length);
+		return to_area(reader, piece, source, length);
 	case O2G_PLACE_PROGRAM:
 		if (reader->worker)
-			return to_program(reader, piece, skb, offset, length);
+			return to_program(reader, piece, source, length);
 		reader->stop = WORKER;
 		return 0;
 	case O2G_PLACE_FORGET:
@@ -113,7 +139,7 @@ static s64 copy_skb(struct reader *reader, const struct o2g_piece *piece,
 
 /* The caller holds the engine's lock, which may be released in between. */
 static s64 place_bytes(struct reader *reader, const struct o2g_piece *piece,
-		       struct sk_buff *skb, u32 offset, u64 length)
+		       const struct source *source, u64 length)
 {
 	const bool sleeps =
 		reader->worker && (piece->place == O2G_PLACE_AREA ||
@@ -123,10 +149,10 @@ static s64 place_bytes(struct reader *reader, const struct o2g_piece *piece,
 
 	lockdep_assert_held(&link->engine->lock);
 	if (!sleeps && length <= SHORT_COPY)
-		return copy_skb(reader, piece, skb, offset, length);
+		return copy_source(reader, piece, source, length);
 	o2g_link_use(link);
 	reader_unlock(reader);
-	n = copy_skb(reader, piece, skb, offset, length);
+	n = copy_source(reader, piece, source, length);
 	reader_lock(reader);
 	o2g_link_unuse(link);
 	return n;
@@ -170,7 +196,7 @@ static void count_bytes(struct reader *reader, const struct o2g_piece *piece,
 
 /* Takes one piece, with the engine's lock held: returns its bytes, or 0 with
  * the reason in `stop`. */
-static u64 take_piece(struct reader *reader, struct sk_buff *skb, u32 offset,
+static u64 take_piece(struct reader *reader, const struct source *source,
 		      u64 length)
 {
 	struct o2g_link *link = reader->link;
@@ -195,7 +221,7 @@ static u64 take_piece(struct reader *reader, struct sk_buff *skb, u32 offset,
 		return 0;
 	}
 	if (!r)
-		n = place_bytes(reader, &piece, skb, offset,
+		n = place_bytes(reader, &piece, source,
 				min3(piece.length, length, reader->bytes));
 	if (!link->over && n < 0)
 		o2g_link_end(link, (int)n);
@@ -215,24 +241,78 @@ static u64 take_piece(struct reader *reader, struct sk_buff *skb, u32 offset,
 	return n > 0 ? (u64)n : 0;
 }
 
-static int recv_actor(read_descriptor_t *desc, struct sk_buff *skb,
-		      unsigned int offset, size_t length)
+/* Returns the bytes taken. */
+static u64 take_pieces(struct reader *reader, struct source source, u64 length)
 {
-	struct reader *reader = desc->arg.data;
-	u64 done = 0;
+	u64 done = 0, n;
 
 	while (done < length && reader->stop == DRAINED) {
 		reader_lock(reader);
 		for (int i = 0;
 		     i < TAKEN_MAX && done < length && reader->stop == DRAINED;
-		     i++)
-			done += take_piece(reader, skb, offset + done,
-					   length - done);
+		     i++) {
+			n = take_piece(reader, &source, length - done);
+			source.offset += (u32)n;
+			source.text += n;
+			done += n;
+		}
 		reader_unlock(reader);
 	}
+	return done;
+}
+
+static void take_text(struct reader *reader)
+{
+	struct o2g_sealed *sealed = reader->link->sealed;
+	struct source source = {0};
+	const u32 length = o2g_sealed_text(sealed, &source.text);
+
+	o2g_sealed_read(sealed, take_pieces(reader, source, length));
+}
+
+/* The same for the bytes of records, whose text is taken as it appears. */
+static u64 take_records(struct reader *reader, struct sk_buff *skb, u32 offset,
+			u64 length)
+{
+	struct o2g_link *link = reader->link;
+	u64 done = 0;
+	s64 n;
+
+	while (done < length && reader->stop == DRAINED) {
+		n = o2g_sealed_take(link, skb, offset + (u32)done,
+				    length - done);
+		if (n < 0) {
+			reader->stop = OVER;
+			reader_lock(reader);
+			o2g_link_end(link, (int)n);
+			reader_unlock(reader);
+			break;
+		}
+		done += (u64)n;
+		take_text(reader);
+	}
+	return done;
+}
+
+static int recv_actor(read_descriptor_t *desc, struct sk_buff *skb,
+		      unsigned int offset, size_t length)
+{
+	struct reader *reader = desc->arg.data;
+	const struct source source = {.skb = skb, .offset = offset};
+	const u64 done = reader->link->sealed
+				 ? take_records(reader, skb, offset, length)
+				 : take_pieces(reader, source, length);
+
 	if (reader->stop != DRAINED)
 		desc->count = 0;
 	return (int)done;
+}
+
+static u64 bytes_allowed(const struct reader *reader)
+{
+	if (reader->worker)
+		return O2G_WORKER_BYTES;
+	return reader->link->sealed ? O2G_SOFTIRQ_SEALED : O2G_SOFTIRQ_BYTES;
 }
 
 /* Reads within a budget. The caller holds the socket lock. */
@@ -247,9 +327,12 @@ static enum stop read_some(struct reader *reader)
 	if (!list_empty_careful(&link->blocked_here))
 		return BLOCKED;
 	reader->stop = DRAINED;
-	reader->bytes = reader->worker ? O2G_WORKER_BYTES : O2G_SOFTIRQ_BYTES;
+	reader->bytes = bytes_allowed(reader);
 	reader->steps = reader->worker ? U32_MAX : O2G_SOFTIRQ_STEPS;
-	tcp_read_sock(link->sk, &desc, recv_actor);
+	if (link->sealed)
+		take_text(reader); /* what the last turn has left */
+	if (reader->stop == DRAINED)
+		tcp_read_sock(link->sk, &desc, recv_actor);
 	return reader->stop;
 }
 
@@ -260,9 +343,10 @@ static int stream_ended(const struct o2g_link *link)
 	const struct sock *sk = link->sk;
 
 	if (READ_ONCE(tcp_sk(sk)->urg_data))
-		return -EPROTO; /* tcp_read_sock() stops at urgent data */
-	if (sock_flag(sk, SOCK_DONE))
-		return 0;
+		return -EPROTO;	      /* tcp_read_sock() stops at urgent data */
+	if (sock_flag(sk, SOCK_DONE)) /* a cut record is no orderly end */
+		return link->sealed && o2g_sealed_amid(link->sealed) ? -EPROTO
+								     : 0;
 	if (link->error)
 		return link->error; /* a write failed */
 	if (sk->sk_state == TCP_CLOSE)

@@ -175,61 +175,156 @@ static void link_failed(struct o2g_link *link, int error)
 	o2g_rx_later(link, 0);
 }
 
-/* The caller holds the engine's lock; it is released during the write. Returns
- * true if there may be more to write. */
-static bool write_some(struct writer *writer)
+/* Nothing was sent, by an error or for lack of space. */
+static void write_failed(struct o2g_link *link, s64 error)
+{
+	lockdep_assert_held(&link->engine->lock);
+	if (error != -EAGAIN && error != -ENOMEM)
+		link_failed(link, (int)error);
+	/* Space may have become free since. After a lack of memory no callback
+	 * reports that. */
+	else if (link->tx_again || error == -ENOMEM)
+		mod_delayed_work(link->engine->workers, &link->tx_work, 1);
+	else
+		link->tx_full = true;
+}
+
+static void count_written(struct writer *writer, s64 sent)
+{
+	writer->written += (u64)sent;
+	o2g_link_watch(writer->link);
+}
+
+/* Gives up the engine's lock, and gets it again. */
+static void writer_unlock(struct writer *writer)
+{
+	o2g_link_use(writer->link);
+	o2g_engine_unlock(writer->link->engine, NULL);
+}
+
+static void writer_lock(struct writer *writer)
+{
+	o2g_engine_lock(writer->link->engine);
+	o2g_link_unuse(writer->link);
+}
+
+/* Both return true if there may be more to write. */
+static bool write_plain(struct writer *writer)
 {
 	struct o2g_link *link = writer->link;
 	u64 total = 0;
 	s64 sent;
 	int n;
 
-	lockdep_assert_held(&link->engine->lock);
-	link->tx_again = false;
-	link->tx_full = false;
-	if (link->over || link->error)
-		return false;
 	n = o2g_tx_gather(link->conn, link->piece, O2G_GATHER);
 	if (n <= 0)
 		return false;
 	for (int i = 0; i < n; i++)
 		total += link->piece[i].length;
-	o2g_link_use(link);
-	o2g_engine_unlock(link->engine, NULL);
+	writer_unlock(writer);
 	fetch_bodies(writer, (u32)n);
 	lock_sock(link->sk);
 	sent = send_pieces(writer, (u32)n, total);
 	release_sock(link->sk);
-	o2g_engine_lock(link->engine);
-	o2g_link_unuse(link);
+	writer_lock(writer);
 	if (link->over)
 		return false;
-	if (sent > 0) {
-		writer->written += (u64)sent;
-		o2g_link_watch(link);
-		if (o2g_tx_done(link->conn, (u64)sent))
-			o2g_link_end(link, -EPROTO);
-		return true;
-	}
-	o2g_tx_done(link->conn, 0);
-	if (sent != -EAGAIN && sent != -ENOMEM) {
-		link_failed(link, (int)sent);
-		return false;
-	}
-	/* Space may have become free since. After a lack of memory no callback
-	 * reports that. */
-	if (link->tx_again || sent == -ENOMEM)
-		mod_delayed_work(link->engine->workers, &link->tx_work, 1);
+	if (o2g_tx_done(link->conn, sent > 0 ? (u64)sent : 0))
+		o2g_link_end(link, -EPROTO);
+	if (sent > 0)
+		count_written(writer, sent);
 	else
-		link->tx_full = true;
-	return false;
+		write_failed(link, sent);
+	return sent > 0;
+}
+
+/* Has the next record sealed: returns the bytes of the stream in it, 0 if there
+ * are none, or -errno. */
+static s64 seal_record(struct writer *writer)
+{
+	struct o2g_link *link = writer->link;
+	bool reachable = true;
+	s64 n = o2g_tx_gather(link->conn, link->piece, O2G_GATHER);
+	const u32 pieces = (u32)n;
+
+	if (n <= 0)
+		return 0;
+	writer_unlock(writer);
+	for (u32 i = 0; i < pieces; i++)
+		if (link->piece[i].place == O2G_PLACE_PROGRAM)
+			reachable = program_reachable(writer);
+	n = o2g_sealed_fill(link, pieces, reachable);
+	writer_lock(writer);
+	if (!link->over && o2g_tx_done(link->conn, n > 0 ? (u64)n : 0))
+		o2g_link_end(link, -EPROTO);
+	return n;
+}
+
+static s64 send_rest(struct o2g_link *link)
+{
+	struct kvec vector;
+	struct iov_iter iter;
+	u8 *rest;
+	s64 sent;
+
+	vector.iov_len = o2g_sealed_rest(link->sealed, &rest);
+	vector.iov_base = rest;
+	iov_iter_kvec(&iter, ITER_SOURCE, &vector, 1, vector.iov_len);
+	lock_sock(link->sk);
+	sent = send_iter(link, &iter, false);
+	release_sock(link->sk);
+	return sent;
+}
+
+static bool write_sealed(struct writer *writer)
+{
+	struct o2g_link *link = writer->link;
+	s64 sent = 1;
+	u8 *rest;
+
+	if (!o2g_sealed_rest(link->sealed, &rest))
+		sent = seal_record(writer);
+	if (!sent || link->over)
+		return false;
+	if (sent > 0) {
+		writer_unlock(writer);
+		sent = send_rest(link);
+		if (sent > 0)
+			o2g_sealed_sent(link->sealed, (u64)sent);
+		writer_lock(writer);
+	}
+	if (link->over)
+		return false;
+	if (sent > 0)
+		count_written(writer, sent);
+	else
+		write_failed(link, sent);
+	return sent > 0;
+}
+
+/* The caller holds the engine's lock; it is released during the write. Returns
+ * true if there may be more to write. */
+static bool write_some(struct writer *writer)
+{
+	struct o2g_link *link = writer->link;
+
+	lockdep_assert_held(&link->engine->lock);
+	link->tx_again = false;
+	link->tx_full = false;
+	if (link->over || link->error)
+		return false;
+	return link->sealed ? write_sealed(writer) : write_plain(writer);
 }
 
 /* Nothing is sent after BYE. */
 static bool link_shuts(struct o2g_link *link)
 {
+	u8 *rest;
+
 	lockdep_assert_held(&link->engine->lock);
 	if (link->over || link->shut || !o2g_conn_bye_sent(link->conn))
+		return false;
+	if (link->sealed && o2g_sealed_rest(link->sealed, &rest))
 		return false;
 	link->shut = true;
 	return true;

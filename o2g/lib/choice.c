@@ -14,11 +14,11 @@ static const struct {
 	const char *name;
 	struct o2g_choice choice;
 } choices[] = {
-	{"auto", {&o2g_kernel_engine, SLAB_MESSAGE, 1, 0}},
-	{"kernel", {&o2g_kernel_engine, SLAB_MESSAGE, 0, 0}},
-	{"user", {&o2g_user_engine, 0, 0, 0}},
+	{"auto", {&o2g_kernel_engine, SLAB_MESSAGE, 1}},
+	{"kernel", {&o2g_kernel_engine, SLAB_MESSAGE, 0}},
+	{"user", {&o2g_user_engine, 0, 0}},
 	/* For tests: bodies go through the slab, as with the kernel engine. */
-	{"user-slab", {&o2g_user_engine, SLAB_MESSAGE, 0, 0}},
+	{"user-slab", {&o2g_user_engine, SLAB_MESSAGE, 0}},
 };
 
 int o2g_choice_read(struct o2g_choice *choice, const char *name)
@@ -61,28 +61,6 @@ static const char *error_advice(const struct o2g_engine_ops *ops, int error)
 	return "";
 }
 
-/* Only the user engine has records. */
-static int without_records(struct o2g_choice *choice)
-{
-	static int said; /* atomic */
-
-	if (!choice->encrypts || choice->ops != &o2g_kernel_engine)
-		return 0;
-	if (!choice->automatic)
-		return o2g_error_set(-EOPNOTSUPP,
-				     "the engine 'kernel' does not encrypt: "
-				     "use the engine 'user' "
-				     "(SKEP_O2G_ENGINE=user)");
-	if (!access("/dev/" O2G_DEVICE_NAME, F_OK) &&
-	    !__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
-		o2g_error_log("the engine 'kernel' does not encrypt; using the "
-			      "engine 'user' instead");
-	choice->ops = &o2g_user_engine;
-	choice->slab_message = 0;
-	choice->automatic = 0;
-	return 0;
-}
-
 static int open_one(const struct o2g_choice *choice,
 		    struct o2g_engine_options *options,
 		    struct o2g_engine **engine, struct o2g_area **area)
@@ -103,11 +81,8 @@ int o2g_choice_open(struct o2g_choice *choice,
 		    struct o2g_engine **engine, struct o2g_area **area)
 {
 	static int said; /* atomic */
-	int r = without_records(choice);
+	int r = open_one(choice, options, engine, area);
 
-	if (r)
-		return r;
-	r = open_one(choice, options, engine, area);
 	if (r == 0 || !choice->automatic)
 		return r;
 	if (!module_absent(r) &&

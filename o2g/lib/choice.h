@@ -9,7 +9,6 @@ struct o2g_choice {
 	const struct o2g_engine_ops *ops;
 	u32 slab_message; /* see limits.slab_message in o2g/core/core.h */
 	int automatic;	  /* falling back to the user engine is allowed */
-	int encrypts;	  /* an engine that can't is not used */
 };
 
 /* Sets the choice by name: auto, kernel or user. -EINVAL and o2g_error(). */

@@ -126,13 +126,20 @@ static int kernel_attach(struct o2g_engine *e, int socket, u32 peer,
 				      .peer = peer,
 				      .credit_out = credit_out,
 				      .credit_in = credit_in};
-	int r = keys ? -EOPNOTSUPP : 0;
+	int r = 0;
 
-	if (r == 0 && setsockopt(socket, IPPROTO_TCP, TCP_ULP, O2G_DEVICE_NAME,
-				 sizeof(O2G_DEVICE_NAME) - 1))
+	if (keys) {
+		a.encrypted = 1;
+		memcpy(a.key_out, keys->out, sizeof(a.key_out));
+		memcpy(a.key_in, keys->in, sizeof(a.key_in));
+	}
+	if (setsockopt(socket, IPPROTO_TCP, TCP_ULP, O2G_DEVICE_NAME,
+		       sizeof(O2G_DEVICE_NAME) - 1))
 		r = -errno;
 	if (r == 0)
 		r = device_call(e, O2G_IOC_ATTACH, &a);
+	explicit_bzero(a.key_out, sizeof(a.key_out));
+	explicit_bzero(a.key_in, sizeof(a.key_in));
 	close(socket); /* the module has its own references */
 	*link = a.link;
 	return r;

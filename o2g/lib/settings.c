@@ -110,7 +110,6 @@ static int read_encrypt(struct o2g_settings *s, const struct o2g_options *o)
 		return o2g_error_set(
 			-EINVAL, "SKEP_O2G_ENCRYPT=%s: want yes or no", text);
 	s->encrypt = yes || o->encrypt;
-	s->engine.encrypts = s->encrypt;
 	return 0;
 }
 
