@@ -36,6 +36,23 @@ func (g *o2gGuest) testLibrary() {
 	}
 }
 
+// testSealed: encrypted connections of the kernel engine, also with one of the user engine at the
+// other end. The module's words are in the kernel's log, which root may read. Then MPI programs.
+func (g *o2gGuest) testSealed() {
+	for _, engines := range [][]string{{"kernel"}, {"user", "kernel"}, {"kernel", "user"}} {
+		g.check(lab.Program{Args: append([]string{toolPath(g.t, "o2g_lib_sealed")}, engines...),
+			Env: []string{longVar + "=" + os.Getenv(longVar)}}, 29)
+	}
+	for _, s := range libo2gSuites {
+		if s.name != "message" && os.Getenv(longVar) == "" {
+			continue
+		}
+		g.vm.Run(lab.Program{Args: []string{toolPath(g.t, "o2g_lib_"+s.name)}, User: true,
+			Env: []string{"SKEP_O2G_ENGINE=kernel", "SKEP_O2G_ENCRYPT=yes"}}, s.floor)
+	}
+	g.checkCounted("encrypted messages of an MPI program", g.startJob(lab.Program{}, "-n 3 --encrypt", g.appPath(), "talk"), 20)
+}
+
 // asUser runs a script as the ordinary user; skep and the job's options are
 // its variables.
 func (g *o2gGuest) asUser(script string) string {

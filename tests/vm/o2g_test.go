@@ -55,12 +55,14 @@ var o2gParts = []struct {
 	{"share", func(g *o2gGuest) { g.check(lab.Program{Args: []string{toolPath(g.t, "o2g_share")}}, 9) }, ""},
 	{"frames", func(g *o2gGuest) { g.run("o2g_wreck", 25, "frames") }, ""},
 	{"streams", func(g *o2gGuest) { g.run("o2g_wreck", 12, "streams") }, ""},
+	{"records", func(g *o2gGuest) { g.run("o2g_wreck", 30, "records") }, ""},
 	{"deaths", func(g *o2gGuest) { g.run("o2g_wreck", 30, "deaths") }, ""},
 	{"busy", (*o2gGuest).testUnloadBusy, "6.12"},
 	{"mpi", (*o2gGuest).testMPI, "6.12"},
 	{"delay", (*o2gGuest).testDelay, "6.12"},
 	{"mpi4py", (*o2gGuest).testMPI4Py, "6.12"},
 	{"library", (*o2gGuest).testLibrary, "6.1"},
+	{"sealed", (*o2gGuest).testSealed, "6.12"},
 	{"choice", (*o2gGuest).testEngineChoice, "6.12"},
 }
 

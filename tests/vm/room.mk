@@ -49,6 +49,7 @@ $(o2g_vm)/o2g_device $(o2g_vm)/o2g_ulp $(o2g_vm)/o2g_hostile $(o2g_vm)/o2g_wreck
 		$(B)/obj/gcc/tests/vm/guest/%.o $(B)/obj/gcc-free/o2g/core/ring.o
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -pthread -o $@ $^
+$(o2g_vm)/o2g_wreck: $(addprefix $(B)/obj/gcc-free/o2g/core/,record.o aead.o chacha.o poly.o)
 $(o2g_vm)/o2g_stop: $(B)/obj/gcc/tests/vm/guest/o2g_stop.o $(B)/lib/libo2g.a
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -pthread -o $@ $^
@@ -69,7 +70,7 @@ suite_vm-o2g_kind = go
 suite_vm-o2g_deadline = 1260
 suite_vm-o2g_needs = $(vm_needs) $(B)/bin/skep $(B)/lib/libo2g-fi.so \
 	$(B)/test/o2g/app-wheel $(addprefix $(o2g_vm)/o2g_,device ulp bent hostile \
-	wreck share stop capture shell $(addprefix lib_,message life fork trace death access unauthenticated))
+	wreck share stop capture shell $(addprefix lib_,message life fork trace death access unauthenticated sealed))
 
 # All of it on each kernel, with all of mpi4py's tests: hours. Then the same
 # programs on a kernel that looks for mistakes.

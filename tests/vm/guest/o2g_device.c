@@ -82,6 +82,20 @@ static void refused_calls(void)
 	raw_close(&raw);
 }
 
+/* With a key where there is to be none, or a flag that does not exist. */
+static int try_keys(struct raw *raw, int socket, uint32_t encrypted, int at)
+{
+	struct o2g_device_attach attach = {.socket = socket,
+					   .peer = 1,
+					   .credit_out = RAW_CREDIT,
+					   .credit_in = RAW_CREDIT,
+					   .encrypted = encrypted};
+
+	if (at >= 0)
+		attach.key_out[at] = 1;
+	return raw_ioctl(raw->fd, O2G_IOC_ATTACH, &attach);
+}
+
 static int try_attach(struct raw *raw, int socket, uint32_t peer,
 		      uint32_t credit)
 {
@@ -120,6 +134,11 @@ static void refused_sockets(void)
 	       "an unknown peer is refused");
 	tap_ok(try_attach(&raw, end[0], 1, 1) == -EINVAL,
 	       "impossible credit is refused");
+	tap_ok(try_keys(&raw, end[0], 0, 0) == -EINVAL &&
+		       try_keys(&raw, end[0], 0, 2 * O2G_KEY_SIZE - 1) ==
+			       -EINVAL &&
+		       try_keys(&raw, end[0], 2, -1) == -EINVAL,
+	       "keys of no encrypted socket are refused");
 	tap_ok(try_attach(&raw, end[0], 1, RAW_CREDIT) == 0,
 	       "a socket can be attached after refusals");
 	tap_ok(try_attach(&other, end[0], 1, RAW_CREDIT) == -EBUSY,

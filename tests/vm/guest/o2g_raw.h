@@ -178,6 +178,9 @@ __attribute__((unused)) static void raw_pair(int end[2])
 	raw_pair_of(AF_INET, end);
 }
 
+/* Sockets are attached with these keys; NULL: they are not encrypted. */
+static const uint8_t *raw_key_out, *raw_key_in;
+
 /* Gives a socket to the engine; its descriptor stays open. 0 or -errno. */
 __attribute__((unused)) static int raw_attach(struct raw *raw, int socket,
 					      uint32_t peer)
@@ -185,12 +188,21 @@ __attribute__((unused)) static int raw_attach(struct raw *raw, int socket,
 	struct o2g_device_attach attach = {.socket = socket,
 					   .peer = peer,
 					   .credit_out = RAW_CREDIT,
-					   .credit_in = RAW_CREDIT};
+					   .credit_in = RAW_CREDIT,
+					   .encrypted = raw_key_out != NULL};
+	int r;
 
+	if (raw_key_out) {
+		memcpy(attach.key_out, raw_key_out, O2G_KEY_SIZE);
+		memcpy(attach.key_in, raw_key_in, O2G_KEY_SIZE);
+	}
 	if (setsockopt(socket, IPPROTO_TCP, TCP_ULP, O2G_DEVICE_NAME,
 		       sizeof(O2G_DEVICE_NAME)))
 		return -errno;
-	return raw_ioctl(raw->fd, O2G_IOC_ATTACH, &attach);
+	r = raw_ioctl(raw->fd, O2G_IOC_ATTACH, &attach);
+	if (!r && (attach.key_out[0] || attach.key_in[0]))
+		raw_die("the module gives keys back");
+	return r;
 }
 
 __attribute__((unused)) static void raw_give(struct raw *raw, int socket,

@@ -4,10 +4,12 @@
  *
  *   o2g_wreck frames     a peer that was let in sends what it must not
  *   o2g_wreck streams    it sends well, but in pieces, cut or never reads
+ *   o2g_wreck records    it encrypts, and sends the same, or no records
  *   o2g_wreck deaths     a process is killed at every stage
  *   o2g_wreck traffic    messages until standard input ends
  */
 #include "o2g_good.h"
+#include "o2g_records.h"
 
 #include <linux/io_uring.h>
 #include <signal.h>
@@ -23,6 +25,12 @@ enum { PEERS = 2000 };
 static struct raw target;
 static uint32_t next_peer = 1;
 static uint8_t body[O2G_BODY_MAX + 100];
+
+/* An encrypted connection's own end; by its descriptor, while `raw_key_in` is
+ * set. */
+enum { FILES = 1024 };
+static struct o2g_seal seal_of[FILES];
+static uint8_t record[O2G_RECORD_MAX];
 
 /* An endpoint with names for many. */
 static void open_target(void)
@@ -46,10 +54,19 @@ static int connect_peer(uint32_t *number)
 	raw_pair(end);
 	*number = next_peer++;
 	raw_give(&target, end[0], *number);
+	if (end[1] >= FILES)
+		raw_die("too many files");
+	o2g_seal_start(&seal_of[end[1]], key_in);
 	return end[1];
 }
 
-static void write_bytes(int fd, const void *bytes, size_t length)
+static size_t make_record(int fd, const void *bytes, size_t length)
+{
+	memcpy(record + O2G_RECORD_HEAD, bytes, length);
+	return o2g_record_seal(&seal_of[fd], record, (uint32_t)length);
+}
+
+static void send_bytes(int fd, const void *bytes, size_t length)
 {
 	const uint8_t *at = bytes;
 
@@ -60,6 +77,22 @@ static void write_bytes(int fd, const void *bytes, size_t length)
 			return; /* it was cut off, as it should be */
 		at += n;
 		length -= (size_t)n;
+	}
+}
+
+/* As a peer sends them: in records, if the connection is encrypted. */
+static void write_bytes(int fd, const void *bytes, size_t length)
+{
+	const uint8_t *at = bytes;
+	size_t n;
+
+	if (!raw_key_in) {
+		send_bytes(fd, bytes, length);
+		return;
+	}
+	for (; length; length -= n, at += n) {
+		n = length < O2G_RECORD_TEXT ? length : O2G_RECORD_TEXT;
+		send_bytes(fd, record, make_record(fd, at, n));
 	}
 }
 
@@ -318,6 +351,102 @@ static void test_streams(void)
 	never_reads();
 	test_flood();
 	close_target();
+}
+
+/* ---- records ---- */
+
+/* A record that arrives in pieces, the last of which may never come. */
+static void split_record(size_t lost)
+{
+	struct o2g_frame frame = message_frame(0, 0);
+	struct o2g_cqe cqe;
+	uint32_t peer;
+	int fd = connect_peer(&peer);
+	const size_t size = make_record(fd, &frame, sizeof(frame));
+
+	raw_do(&target, O2G_OP_RECV, peer, 1, good_in, 10);
+	for (size_t i = 0; i + lost < size; i++)
+		send_bytes(fd, record + i, 1);
+	if (lost)
+		shutdown(fd, SHUT_WR);
+	cqe = raw_event(&target, good_in);
+	tap_ok(lost ? cqe.status == -ECONNRESET && cut_off(fd) : !cqe.status,
+	       "records: one without its last %zu bytes", lost);
+	close(fd);
+}
+
+/* Records of which a few bits are changed, that are cut, or that are none. */
+static void random_records(int rounds)
+{
+	struct o2g_frame frame = message_frame(8000, 8000);
+	int i, fd, wrong = 0;
+	struct o2g_cqe cqe;
+	uint32_t peer;
+	size_t size;
+
+	memcpy(body, &frame, sizeof(frame));
+	for (i = 0; i < rounds; i++) {
+		fd = connect_peer(&peer);
+		raw_do(&target, O2G_OP_RECV, peer, 1, good_in, 8000);
+		size = make_record(fd, body, sizeof(frame) + 8000);
+		if (i % 4 == 0)
+			memset(record, (int)random_bits(), size);
+		else if (i % 4 == 1)
+			size -= 1 + random_bits() % (size - 1);
+		else
+			record[random_bits() % size] ^= 1 << random_bits() % 8;
+		send_bytes(fd, record, size);
+		shutdown(fd, SHUT_WR);
+		cqe = raw_event(&target, good_in);
+		wrong += cqe.status >= 0 || !cut_off(fd);
+		close(fd);
+	}
+	tap_ok(!wrong && talk_good(),
+	       "records: %d wrong ones end their connections and no other",
+	       rounds);
+}
+
+/* The peer reads nothing until the engine wants to leave, so in one of these
+ * cases the socket has no room for the last record. */
+static void leaves_late(void)
+{
+	int small = 4096, wrong = 0;
+	uint32_t ms = 20;
+
+	for (int count = 1; count <= 40; count++) {
+		struct raw raw = raw_open();
+		int end[2];
+
+		raw_pair(end);
+		setsockopt(end[0], SOL_SOCKET, SO_SNDBUF, &small,
+			   sizeof(small));
+		setsockopt(end[1], SOL_SOCKET, SO_RCVBUF, &small,
+			   sizeof(small));
+		raw_give(&raw, end[0], 1);
+		for (int i = 0; i < count; i++)
+			raw_do(&raw, O2G_OP_SEND, 1, 1, body, 1000);
+		ioctl(raw.fd, O2G_IOC_FINISH, &ms);
+		wrong += !read_to_bye(end[1]);
+		close(end[1]);
+		raw_close(&raw);
+	}
+	tap_ok(!wrong, "records: the last one arrives, also if it waited");
+}
+
+static void test_records(void)
+{
+	raw_key_out = key_out;
+	raw_key_in = key_in;
+	open_target();
+	test_malformed();
+	random_frames(100);
+	in_bytes();
+	for (size_t lost = 0; lost < 40; lost += 13)
+		split_record(lost);
+	random_records(200);
+	close_target();
+	leaves_late();
+	raw_key_out = raw_key_in = NULL;
 }
 
 /* ---- deaths ---- */
@@ -638,6 +767,7 @@ int main(int argc, char **argv)
 {
 	static const struct way way[] = {{"frames", test_frames},
 					 {"streams", test_streams},
+					 {"records", test_records},
 					 {"deaths", test_deaths},
 					 {"traffic", test_traffic}};
 
