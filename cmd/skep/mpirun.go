@@ -47,7 +47,7 @@ func (m *mpirun) options(f *cli.Flags) {
 	f.StringVar(&m.prefix, "mpi", "", "use the MPI in `PREFIX` (the folder above its bin)")
 	f.StringVar(&m.job.Launcher, "launcher", "", "reach hosts with `PROGRAM` instead of ssh; it is called like ssh")
 	f.StringVar(&m.job.Engine, "engine", "", "the `ENGINE` that matches messages: kernel, user or auto (kernel if its module is loaded)")
-	f.BoolVar(&m.job.Encrypt, "encrypt", false, "encrypt all messages of O2G; only the user engine does")
+	f.BoolVar(&m.job.Encrypt, "encrypt", false, "encrypt all messages of O2G")
 	f.StringVar(&m.update, "update", "", "put the committed kernel update `NAME` in force for the ranks on each host")
 	f.BoolVar(&m.quiet, "quiet", false, "omit the closing line")
 	f.BoolVar(&m.table, "summary", false, "at the end, print a line for each process that reported")
@@ -199,9 +199,6 @@ func (m *mpirun) check(f *cli.Flags) error {
 	}
 	if m.job.TCP && m.job.Encrypt {
 		return f.Usagef("--tcp does not use O2G, and only O2G encrypts: omit --tcp or --encrypt")
-	}
-	if m.job.Encrypt && m.job.Engine == "kernel" {
-		return f.Usagef("--engine kernel does not encrypt: omit it, or use --engine user")
 	}
 	if m.job.TCP && (m.job.Engine != "" || m.job.Ports != "") {
 		return f.Usagef("--tcp does not use O2G, so --engine and --ports have no effect with it")

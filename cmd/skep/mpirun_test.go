@@ -109,7 +109,6 @@ func TestMpirunCheck(t *testing.T) {
 		{"--engine warp -- x", "there is: auto, kernel, user"},
 		{"--tcp --ports 1-2 -- x", "--tcp does not use O2G"},
 		{"--tcp --encrypt -- x", "only O2G encrypts: omit --tcp or --encrypt"},
-		{"--encrypt --engine kernel -- x", "--engine kernel does not encrypt"},
 		{"--hosts= -- x", "a name is missing"},
 		{"--ports 7700- -- x", "want FIRST-LAST"},
 		{"--ports 0-9 -- x", "want FIRST-LAST"},
