@@ -35,7 +35,7 @@ type O2GStatus struct {
 
 // Numbers of o2g_device.h.
 const (
-	O2GDeviceRevision = 4
+	O2GDeviceRevision = 5
 	O2GDeviceOpenCall = 0xc0483200 // O2G_IOC_OPEN
 )
 
