@@ -55,6 +55,38 @@ func TestSpool(t *testing.T) {
 	}
 }
 
+// A call whose arguments cannot be read to their end must not run, so its node lacks the last byte
+// until its master has said that all were right.
+func TestLastByteWaitsForItsWriter(t *testing.T) {
+	p := &spooler{dir: t.TempDir(), limit: 2 << 20}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, n := range []int64{1, 1000, spoolMemory + 1} {
+		data := randomBytes(int(n))
+		s, err := p.newSpool(uint64(n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Write(data)
+		r := s.reader(over)
+		b := make([]byte, n-1)
+		if _, err := io.ReadFull(r, b); err != nil || !bytes.Equal(b, data[:n-1]) || !r.empty() {
+			t.Errorf("%d bytes: %v", n, err)
+		}
+		if _, err := r.Read(make([]byte, 1)); !errors.Is(err, context.Canceled) {
+			t.Errorf("the last of %d bytes came before all were right: %v", n, err)
+		}
+		if file, err := r.await(1); file != nil || s.file != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("the last of %d bytes is in the file before all were right: %v", n, err)
+		}
+		s.finish()
+		if rest, err := io.ReadAll(r); err != nil || !bytes.Equal(rest, data[n-1:]) {
+			t.Errorf("the last of %d bytes: %d, %v", n, len(rest), err)
+		}
+		s.put()
+	}
+}
+
 func TestSpoolEnds(t *testing.T) {
 	p := &spooler{dir: t.TempDir(), limit: 1 << 20}
 	s, _ := p.newSpool(3)
@@ -131,13 +163,15 @@ func TestSpoolIsReadWhileItGrows(t *testing.T) {
 				parts <- got
 			}
 		}()
-		for range 2 {
+		for i := range 2 {
 			s.Write(make([]byte, n/2))
+			if i == 1 {
+				s.finish()
+			}
 			if got := receiveFrom(t, "a part", parts); got != n/2 {
 				t.Errorf("%d of %d bytes", got, n/2)
 			}
 		}
-		s.finish()
 		s.put()
 	}
 }
