@@ -123,7 +123,7 @@ func (r *run) runMaster(ctx context.Context, c *hub.Client, master string, words
 		defer close(shown)
 		w.followRun(c, events, again)
 	}()
-	err = r.startMaster(ctx, master, words, socket, w)
+	err = r.startMaster(ctx, master, words, socket, events.Keep(), w)
 	if e := endStream(events, shown, again); e != nil {
 		w.printError("the run could not be ended in order, so the last lines of its workers may be missing (%v)", e)
 	}
@@ -221,7 +221,7 @@ func (w *watch) followRun(c *hub.Client, events *hub.Stream, again chan<- struct
 		if errors.Is(err, io.EOF) {
 			return
 		}
-		w.printError("the hub was lost; the run continues when another hub is started there, for up to a minute")
+		w.printError("the hub was lost; the run continues when another hub is started there, for up to %v", events.Keep())
 		if events, err = c.RunAgain(context.Background(), events); err != nil {
 			w.printError("the run cannot continue: %v", err)
 			return
@@ -287,13 +287,14 @@ func (r *run) moduleDirs(master string) ([]string, error) {
 
 const masterTimeout = 5 * time.Second
 
-func (r *run) startMaster(ctx context.Context, master string, words []string, socket string, w *watch) error {
+func (r *run) startMaster(ctx context.Context, master string, words []string, socket string, keep time.Duration, w *watch) error {
 	out := w.openScreen()
 	defer out.close()
 	cmd := exec.CommandContext(ctx, master, words[1:]...)
 	cmd.Args[0] = words[0]
 	// So `skep nodes` and the like, which the program may call, find its hub.
-	cmd.Env = append(os.Environ(), "SKEP_SOCKET="+socket, cli.StateVariable+"="+r.hubDir)
+	cmd.Env = append(os.Environ(), "SKEP_SOCKET="+socket, cli.StateVariable+"="+r.hubDir,
+		fmt.Sprintf("SKEP_KEEP_RUNS=%d", int64(keep.Seconds())))
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, out.stdout, out.stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = masterTimeout

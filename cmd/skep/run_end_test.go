@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"skep/grid/hub"
 )
@@ -53,6 +54,15 @@ func (m *mortalHub) start(last bool) {
 	})
 	m.server = server
 	go server.Serve(listener)
+}
+
+// A master looks for another hub for as long as a hub keeps its run.
+func TestMasterKnowsHowLongItsRunIsKept(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out")
+	err := (&run{}).startMaster(t.Context(), "/bin/sh", []string{"sh", "-c", `echo "$SKEP_KEEP_RUNS" >"$0"`, out}, "none", 5*time.Minute, newWatch(os.Stderr))
+	if text, _ := os.ReadFile(out); err != nil || string(text) != "300\n" {
+		t.Errorf("%v, %q", err, text)
+	}
 }
 
 // A hub that is killed after it was asked to end a run leaves it to the next one, which is

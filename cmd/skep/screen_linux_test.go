@@ -119,7 +119,9 @@ func TestProgramAboveProgress(t *testing.T) {
 	w := newWatch(os.Stderr)
 	ended := make(chan error, 1)
 	script := `test -t 1 && test -t 2 || exit 7; for i in 1 2 3 4 5 6; do echo RESULT $i; read x; echo ERROR $i >&2; printf 'more? '; read x; echo yes; done`
-	go func() { ended <- (&run{}).startMaster(t.Context(), "/bin/sh", []string{"sh", "-c", script}, "none", w) }()
+	go func() {
+		ended <- (&run{}).startMaster(t.Context(), "/bin/sh", []string{"sh", "-c", script}, "none", 0, w)
+	}()
 	want, n := "", 0
 	see := func(text string, progress bool) {
 		t.Helper()

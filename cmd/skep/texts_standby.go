@@ -9,7 +9,7 @@ func standbyTexts() map[string]text {
 	return map[string]text{
 		"standby": {
 			text: []string{"A standby is a second machine that copies the hub's state as it is stored: its keys, nodes, users and tokens, runs and sessions, their programs, results that a message cannot hold, and the ledger. While it is connected, the hub answers only when the standby has what the answer depends on. If it does not move for five seconds, the hub goes on alone, and says so.",
-				"When the hub dies, skep standby promote --force makes the standby the hub. Nodes and users connect to it by themselves, because the hub told them its address. Calls that ran go on, and each ends once. Masters look for a hub for a minute. Programs on the machine that died are lost with it, as are detached runs there; users' programs on other machines go on.",
+				"When the hub dies, skep standby promote --force makes the standby the hub. Nodes and users connect to it by themselves, because the hub told them its address. Calls that ran go on, and each ends once. Masters look for a hub for 2 minutes (skep up --keep-runs). Programs on the machine that died are lost with it, as are detached runs there; users' programs on other machines go on.",
 				"No standby takes over by itself: two machines cannot know which of them is cut off. Each takeover has a number, the epoch, in the new hub's certificate. Nodes and users refuse a hub with a smaller one, and prove to it that it is over; then it ends, and does not start again."},
 			examples: []manual.Entry{{Name: "skep standby token", Text: "on the hub; prints the command for the second machine"},
 				{Name: "skep standby promote --force", Text: "on the standby, when the hub is dead"}},

@@ -481,6 +481,19 @@ func TestLimitOfRunsIsNamed(t *testing.T) {
 	}
 }
 
+// A run learns for how long it is kept, and so looked for; never less than a minute.
+func TestRunKnowsHowLongItIsKept(t *testing.T) {
+	for hold, want := range map[time.Duration]time.Duration{0: 2 * time.Minute, 7 * time.Minute: 7 * time.Minute, time.Second: time.Minute} {
+		w := newWorld(t, func(c *Config) { c.Hold = hold })
+		if m := w.startBoundMaster(); m.events.Keep() != want {
+			t.Errorf("a hub that keeps runs for %v: %v", hold, m.events.Keep())
+		}
+	}
+	if s := (&Stream{}); s.Keep() != time.Minute {
+		t.Errorf("a hub that does not say it: %v", s.Keep())
+	}
+}
+
 // Runs of a killed hub are kept for as long as its configuration says.
 func TestRunsAreHeld(t *testing.T) {
 	w, m, _ := newTrio(t, keepRuns, 1)

@@ -94,6 +94,7 @@ type Event struct {
 	Text      string    `json:"text,omitempty"`
 	Missed    int       `json:"missed,omitempty"` // events that this reader was too slow for
 	Socket    string    `json:"socket,omitempty"` // type session, state open
+	Keep      int64     `json:"keep,omitempty"`   // with it: milliseconds for which a run is kept without its hub
 }
 
 // States of a call in events, besides those of the ledger.

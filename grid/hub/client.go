@@ -287,7 +287,12 @@ type Stream struct {
 	key  string                      // of a run
 	end  func(context.Context) error // of a run
 	far  *relay                      // of a run whose hub is far
+	keep time.Duration               // of a run: for so long it is looked for
 }
+
+// Keep returns for how long a run's hub keeps it after it was killed, so for how long to look for the
+// next one; at least a minute, which is what a hub of an earlier version does not say.
+func (s *Stream) Keep() time.Duration { return max(s.keep, restartWait) }
 
 // Next waits for the next event. Those that ask for worker programs are answered here.
 func (s *Stream) Next() (e Event, err error) {
@@ -346,7 +351,7 @@ func (c *Client) Run(ctx context.Context, v RunRequest) (socket string, s *Strea
 		s.Close()
 		return "", nil, err
 	}
-	s.key = e.Text
+	s.key, s.keep = e.Text, time.Duration(e.Keep)*time.Millisecond
 	s.end = func(ctx context.Context) error {
 		resp, err := c.request(ctx, http.MethodPost, "/v1/runs/"+url.PathEscape(e.Text)+"/end", nil)
 		if err != nil {
@@ -361,13 +366,13 @@ func (c *Client) Run(ctx context.Context, v RunRequest) (socket string, s *Strea
 const TryMost = 15 * time.Second // as one over TLS may take, farDialIn
 
 // RunAgain continues the stream of a run whose hub was killed, once another hub of its
-// state directory has the run. It looks for that one for a minute.
+// state directory has the run. It looks for that one for s.Keep().
 func (c *Client) RunAgain(ctx context.Context, s *Stream) (*Stream, error) {
-	for left := patience.New(restartWait, TryMost); ; {
+	for left := patience.New(s.Keep(), TryMost); ; {
 		began := time.Now()
 		next, err := c.open(ctx, http.MethodPost, "/v1/runs/"+url.PathEscape(s.key)+"/again", nil)
 		if err == nil {
-			next.key, next.end, next.far = s.key, s.end, s.far
+			next.key, next.end, next.far, next.keep = s.key, s.end, s.far, s.keep
 			_, err = next.Next() // its socket, as before
 		}
 		if err == nil {

@@ -207,7 +207,7 @@ func (h *Hub) serveAgain(w http.ResponseWriter, r *http.Request, by viewer) {
 func (h *Hub) streamRun(w http.ResponseWriter, r *http.Request, run *run) {
 	defer run.close(errRunGone)
 	h.streamEvents(w, r, run, &Event{Time: h.cfg.Now(), Type: "session", State: "open",
-		Name: run.name, Text: run.key, Socket: run.socket})
+		Name: run.name, Text: run.key, Socket: run.socket, Keep: h.cfg.Hold.Milliseconds()})
 }
 
 func (h *Hub) serveEnd(w http.ResponseWriter, r *http.Request, by viewer) {

@@ -18,11 +18,13 @@
 #include <string.h>
 #include <time.h>
 
-#define CHUNK 0x40000		 /* bytes in one DATA frame */
-#define SMALL 0x4000		 /* bytes of a frame that are copied */
-#define TAIL 0x100		 /* of others, at the end of a call */
-#define AGAIN_FOR 60000000000ull /* ns; how long to look for the hub */
-#define AGAIN_EVERY 50000000	 /* ns between two tries */
+#define CHUNK 0x40000	     /* bytes in one DATA frame */
+#define SMALL 0x4000	     /* bytes of a frame that are copied */
+#define TAIL 0x100	     /* of others, at the end of a call */
+#define AGAIN_FOR 60	     /* s; how long to look for the hub */
+#define AGAIN_MOST 31536000  /* a year */
+#define AGAIN_EVERY 50000000 /* ns between two tries */
+#define SECOND 1000000000ull /* ns */
 
 const char grid_lost[] =
 	"the hub was lost, and this call's arguments were not kept, because "
@@ -285,10 +287,20 @@ static int is_wanted(struct grid_client *c, int away)
 	return yes;
 }
 
+u64 grid_again_for(const char *seconds)
+{
+	char *end;
+	long n = seconds ? strtol(seconds, &end, 10) : 0;
+
+	if (!seconds || end == seconds || *end || n < 1 || n > AGAIN_MOST)
+		n = AGAIN_FOR;
+	return (u64)n * SECOND;
+}
+
 static int find_hub(struct grid_client *c)
 {
 	struct timespec pause = {0, AGAIN_EVERY};
-	struct grid_patience p = {AGAIN_FOR};
+	struct grid_patience p = {grid_again_for(getenv("SKEP_KEEP_RUNS"))};
 	u64 began;
 	u32 theirs;
 	int err;

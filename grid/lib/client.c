@@ -293,7 +293,7 @@ static const char *error_reason(int err)
 	if (err == -ENOMEM)
 		return "out of memory for data from the hub";
 	if (err != -EPIPE)
-		return "the hub was lost, and for a minute there was no other";
+		return "the hub was lost, and there was no other in time";
 	return "the hub closed the session: it was stopped, or it ended this "
 	       "run";
 }

@@ -227,6 +227,9 @@ extern const char grid_lost[];
  * is back. 0: read on. Negative: the session is over.
  */
 int grid_client_again(struct grid_client *c);
+/* How long the next hub is looked for, in ns: the variable SKEP_KEEP_RUNS, or a
+ * minute if it is NULL or no number of seconds. */
+u64 grid_again_for(const char *seconds);
 /* The caller holds lock. Frees what is kept of the request. */
 void grid_request_drop_kept(struct grid_client *c, struct skep_request *r);
 int grid_request_busy(struct grid_client *c, struct skep_request *r);

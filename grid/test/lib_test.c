@@ -535,6 +535,26 @@ static void test_killed_hub(void)
 	       (int)hub.again);
 }
 
+/* As `skep run` says it in SKEP_KEEP_RUNS. */
+static void test_again_for(void)
+{
+	static const char *const none[] = {"",	 "0",  "-1",	  "x",
+					   "5x", "1 ", "31536001"};
+	u64 minute = 60000000000ull;
+	u32 i;
+
+	tap_ok(grid_again_for("1") == 1000000000 &&
+		       grid_again_for("300") == 5 * minute &&
+		       grid_again_for("31536000") == 525600 * minute,
+	       "a hub is looked for as long as it keeps runs");
+	for (i = 0; i < sizeof(none) / sizeof(none[0]); i++)
+		if (grid_again_for(none[i]) != minute)
+			break;
+	tap_ok(i == sizeof(none) / sizeof(none[0]) &&
+		       grid_again_for(NULL) == minute,
+	       "for a minute, if nobody says how long that is");
+}
+
 /* A detached program's call that cannot be kept is not accepted; others are. */
 static void test_nowhere_to_keep(void)
 {
@@ -673,6 +693,7 @@ int main(void)
 	test_deaf_hub();
 	test_hub_killed_at_first();
 	test_silent_hub();
+	test_again_for();
 	test_stopped_program();
 	test_without_hub();
 	test_good();

@@ -39,6 +39,7 @@ var skepVariables = []Variable{
 var callVariables = []Variable{
 	{"SKEP_SOCKET", "skep-run(1)", "the hub's socket for a master program"},
 	{"SKEP_KEEP", "skep-run(1)", "in a detached master program, set by skep: the folder for arguments of open calls that exceed 256 MiB in total"},
+	{"SKEP_KEEP_RUNS", "skep-run(1)", "in a master program, set by skep: for so many seconds it looks for another hub if its hub is killed, as long as that would keep its run; by default 60"},
 	{"SKEP_PROGRAM", "skep-run(1)", "in a Python or OmniRPC program that was started without skep run: the program skep to start; by default the one in PATH. In a worker, set by the agent: the program that starts MPI jobs"},
 	{"SKEP_PYTHON_TRIED", "skep-run(1)", "on a node, set by the Python package itself: the Pythons that do not fit a call"},
 	{"SKEP_STREAM", "skep-run(1)", "the descriptor on which a worker program gets its calls"},
