@@ -168,11 +168,11 @@ static void test_hellos(void)
 		      "another number of ranks");
 	stub_reset();
 	stub.hello[1].rank = 0;
-	check_refusal(SKEP_E_WORKER, "rank 0 says that the job has 3 ranks",
+	check_refusal(SKEP_E_WORKER, "two ranks say that they are rank 0",
 		      "two are the same rank");
 	stub_reset();
 	stub.hello[2].rank = STUB_RANKS;
-	check_refusal(SKEP_E_WORKER, "rank 3 says that the job has 3 ranks",
+	check_refusal(SKEP_E_WORKER, "a rank says that it is rank 3, which",
 		      "a rank beyond the last one");
 }
 

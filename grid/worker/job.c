@@ -205,6 +205,13 @@ static int admit_rank(u32 ranks, struct job_result *r)
 		return fail_job(r, SKEP_E_WORKER,
 				"a rank did not say which "
 				"one it is");
+	if (h.size == ranks)
+		return fail_job(r, SKEP_E_WORKER,
+				h.rank < ranks
+					? "two ranks say that they are rank %u"
+					: "a rank says that it is rank %u, "
+					  "which the job does not have",
+				h.rank);
 	return fail_job(r, SKEP_E_WORKER,
 			"rank %u says that the job has %u ranks, not %u: the "
 			"node's MPI is not the one of the worker program",
