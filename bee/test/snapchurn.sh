@@ -19,7 +19,7 @@ check_churn() {
 		"$b/bin/bee-guard" "$bee" --restore snap <in >got 2>err &
 		pid=$!
 		save_soon
-	} && : >go && restore && is_unharmed && [ -z "$(list_left)" ]
+	} && : >go && restore && is_unharmed && are_none_left
 	result $? "processes that start others all the time are saved: $1"
 }
 

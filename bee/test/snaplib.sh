@@ -66,6 +66,16 @@ list_left() {
 	done
 }
 
+# The last may end after the first, which the script waits for.
+are_none_left() {
+	tries=0
+	while [ -n "$(list_left)" ] && [ $tries -lt 1000 ]; do
+		tries=$((tries + 1))
+		sleep 0.02
+	done
+	[ $tries -lt 1000 ]
+}
+
 # Guests that cannot be saved: what each has, and words of the reason, on standard
 # input. before: what comes before the words.
 refusals() { # before

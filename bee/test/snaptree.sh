@@ -55,7 +55,7 @@ check_hostile() {
 	refuses "one process that cannot be restored stops all" \
 		'another process of its run could not be restored'
 	mkdir own
-	[ -z "$(list_left)" ]
+	are_none_left
 	result $? "none of them leaves a process"
 	cp first snap
 	restore && is_unharmed

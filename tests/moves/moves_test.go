@@ -99,7 +99,10 @@ kill $killed; wait $killed; echo "killed $?"
 	s := newScene(t)
 	j := s.begin(script, []string{"--movable"}, shell, "-")
 	for range 3 {
-		s.must("move", j.number)
+		s.await("a move, which is refused if a process does not rest in time", func() bool {
+			_, err := s.command("move", j.number)
+			return err == nil || len(j.over) > 0
+		})
 	}
 	if code := j.end(); code != 0 || j.out.String() != string(want) {
 		t.Errorf("exit code %d, %d of %d bytes of output; %s", code, len(j.out.String()), len(want), j.err.String())
