@@ -31,6 +31,8 @@ static void next_key(struct o2g_seal *seal)
 	set_nonce(nonce, FOR_KEY, seal->number);
 	o2g_chacha_xor(seal->key, nonce, 0, next, sizeof(next));
 	__builtin_memcpy(seal->key, next, sizeof(next));
+	for (u32 i = 0; i < sizeof(next); i++)
+		((volatile u8 *)next)[i] = 0;
 }
 
 static void record_done(struct o2g_seal *seal)

@@ -91,9 +91,8 @@ static int call_attach(struct o2g_engine *engine, void __user *arg)
 	struct o2g_device_attach a;
 	int rc;
 
-	if (copy_from_user(&a, arg, sizeof(a)))
-		return -EFAULT;
-	rc = attach_link(engine, &a);
+	rc = copy_from_user(&a, arg, sizeof(a)) ? -EFAULT
+						: attach_link(engine, &a);
 	memzero_explicit(a.key_out, sizeof(a.key_out));
 	memzero_explicit(a.key_in, sizeof(a.key_in));
 	/* the program gets its own copy of the keys back as zeros */

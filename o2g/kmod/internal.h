@@ -57,6 +57,8 @@
 #define O2G_SOFTIRQ_STEPS 64	  /* frames handled in one softirq */
 /* the same of an encrypted link, whose bytes cost several times as much */
 #define O2G_SOFTIRQ_SEALED 0x10000
+/* what a record costs beside its text */
+#define O2G_RECORD_BYTES 256
 /* moved by a worker while it has the socket lock */
 #define O2G_WORKER_BYTES 0x40000
 

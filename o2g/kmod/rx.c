@@ -270,6 +270,15 @@ static void take_text(struct reader *reader)
 	o2g_sealed_read(sealed, take_pieces(reader, source, length));
 }
 
+/* A record that was opened: a peer may send records of a byte each. */
+static void count_record(struct reader *reader)
+{
+	const u8 *text;
+
+	if (o2g_sealed_text(reader->link->sealed, &text))
+		reader->bytes -= min_t(u64, reader->bytes, O2G_RECORD_BYTES);
+}
+
 /* The same for the bytes of records, whose text is taken as it appears. */
 static u64 take_records(struct reader *reader, struct sk_buff *skb, u32 offset,
 			u64 length)
@@ -289,6 +298,7 @@ static u64 take_records(struct reader *reader, struct sk_buff *skb, u32 offset,
 			break;
 		}
 		done += (u64)n;
+		count_record(reader);
 		take_text(reader);
 	}
 	return done;
