@@ -32,9 +32,7 @@
 #define FILES BEE_SNAP_SHARES
 #define LATER_TRIES 200u /* of 5 ms */
 #define LATER_US 5000
-#define ALL_NS                                                                 \
-	10000000000u /* all processes must have answered in this time          \
-		      */
+#define ALL_NS 10000000000u /* until all have answered */
 
 struct process {
 	s32 pid, parent, group, session;
@@ -223,24 +221,30 @@ static void forget_process(struct process *p)
 	p->sock = p->data = -1;
 }
 
+/* 0; 1: it ends or executes a program, and is to be looked for again; -1. */
 static int ask_process(struct process *p, u32 how, const struct reason *why)
 {
 	struct skep_snapshot_ask ask = {.end = how,
 					.live = SKEP_SNAPSHOT_MEMBER};
 	struct skep_snapshot_answer answer;
-	int data[2], rc;
+	int data[2], sock = lin_ask_connect(p->pid, TRIES), rc;
 
+	if (sock == LIN_ASK_ENDED)
+		return 1;
+	if (sock < 0)
+		return give_reason(why, p->pid, "it does not answer");
+	p->sock = sock;
 	if (pipe2(data, O_CLOEXEC))
 		return give_reason(why, p->pid, "no pipe is left for it");
 	p->data = data[0];
-	rc = lin_ask_send(p->sock, &ask, data[1]) ? 1 : 0;
+	rc = lin_ask_send(p->sock, &ask, data[1]);
 	close(data[1]);
-	rc = rc ? rc : take_answer(p->sock, &answer);
+	rc = rc ? 1 : take_answer(p->sock, &answer);
 	if (rc < 0)
 		return give_reason(why, p->pid, "it does not answer");
 	if (rc) {
 		forget_process(p);
-		return 0;
+		return 1;
 	}
 	return *answer.why ? give_reason(why, p->pid, answer.why) : 0;
 }
@@ -248,26 +252,17 @@ static int ask_process(struct process *p, u32 how, const struct reason *why)
 /* 1: there was one; 2: one of them is to be looked for again. */
 static int ask_new(u32 how, const struct reason *why)
 {
-	int sock, found = 0;
+	int found = 0, rc;
 	u32 i;
 
 	for (i = 0; i < count; i++) {
 		if (run[i].ended || run[i].sock >= 0 || run[i].pid == getpid())
 			continue;
-		found = found ? found : 1;
-		sock = lin_ask_connect(run[i].pid, TRIES);
-		if (sock == LIN_ASK_ENDED)
-			found = 2;
-		if (sock == LIN_ASK_ENDED)
-			continue;
-		if (sock < 0)
-			return give_reason(why, run[i].pid,
-					   "it does not answer");
-		run[i].sock = sock;
-		if (ask_process(&run[i], how, why))
-			return -1;
-		if (run[i].sock < 0)
-			found = 2;
+		rc = ask_process(&run[i], how, why);
+		if (rc < 0)
+			return rc;
+		if (rc || !found)
+			found = 1 + rc;
 	}
 	return found;
 }
