@@ -300,7 +300,7 @@ u64 grid_again_for(const char *seconds)
 static int find_hub(struct grid_client *c)
 {
 	struct timespec pause = {0, AGAIN_EVERY};
-	struct grid_patience p = {grid_again_for(getenv("SKEP_KEEP_RUNS"))};
+	struct grid_patience p = {c->look};
 	u64 began;
 	u32 theirs;
 	int err;

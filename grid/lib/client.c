@@ -612,6 +612,7 @@ int grid_client_open(struct grid_client **client, const char *path)
 	c->path = strdup(path);
 	c->keep = getenv("SKEP_KEEP");
 	c->keep = c->keep ? strdup(c->keep) : NULL;
+	c->look = grid_again_for(getenv("SKEP_KEEP_RUNS"));
 	c->done_end = &c->done;
 	err = c->path ? start_reader(c) : -ENOMEM;
 	if (err) {

@@ -114,6 +114,7 @@ struct grid_client {
 	pthread_t reader;
 	char *path; /* the hub's socket */
 	char *keep; /* the folder for what memory cannot keep, or NULL */
+	u64 look;   /* ns; for so long another hub is looked for */
 	/* Of the reader: the thread that sends again what an earlier hub
 	 * had. */
 	pthread_t resender;
